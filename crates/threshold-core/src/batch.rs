@@ -1,0 +1,175 @@
+//! The operation as data: steps that are judged and charged together, and what comes back.
+
+use std::num::NonZeroU64;
+
+use smallvec::SmallVec;
+
+use crate::algorithm::Algorithm;
+use crate::key::Key;
+use crate::time::{Span, Timestamp};
+
+/// The most steps in one batch.
+pub const MAX_STEPS: usize = 1_024;
+
+/// One key, one algorithm, one action, one mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whose state is judged.
+    pub key: Key,
+    /// By what.
+    pub algorithm: Algorithm,
+    /// What is asked for.
+    pub action: Action,
+    /// Whether a refusal counts.
+    pub mode: Mode,
+}
+
+/// What a step asks for. Leases will join here: a grant is a step that charges a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Charge a cost. On a concurrency limit this can never be admitted: it needs a permit.
+    Consume(NonZeroU64),
+    /// Take a permit of a cost, or renew it if it is held already.
+    Acquire(PermitId, NonZeroU64),
+    /// Keep a permit.
+    Renew(PermitId),
+    /// Give a permit back.
+    Release(PermitId),
+}
+
+/// Names one permit among those of its key. Two holders must never choose the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PermitId(pub u128);
+
+/// Whether a refusal of this step refuses the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// It does.
+    #[default]
+    Enforce,
+    /// It does not: the step is judged, and charged with the rest if it would be admitted.
+    Observe,
+}
+
+/// What belongs together where a backend cannot be atomic over everything: the tenant, or without one the
+/// user or the address, as a keyed hash. Stores that are atomic over everything ignore it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Partition(pub u64);
+
+/// Steps that are judged in order, each seeing the charges of those before it, and charged all or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    partition: Partition,
+    steps: SmallVec<[Step; 4]>,
+}
+
+/// A batch that takes no further step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a batch takes at most {MAX_STEPS} steps; send the rest as another batch")]
+pub struct BatchError;
+
+/// What the algorithm answered to one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Admitted now, later or never.
+    pub retry: Retry,
+    /// The capacity that was judged against.
+    pub limit: u64,
+    /// How many more of cost 1 would be admitted at this instant, after this batch.
+    pub remaining: u64,
+    /// How long until the key is as new, if nothing else is charged.
+    pub reset: Span,
+}
+
+/// When a step is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Retry {
+    /// It was.
+    Now,
+    /// After this long and not one tick earlier, if nothing else is charged until then.
+    After(Span),
+    /// At no time: the cost is above the capacity, or the permit is gone.
+    Never,
+}
+
+/// What the store answered to a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The store's time of the decision; a refund names it.
+    pub at: Timestamp,
+    /// One verdict for each step, in order.
+    pub verdicts: SmallVec<[Verdict; 4]>,
+    /// The longest wait over the refusing enforce steps; `Now` if there is none.
+    pub retry: Retry,
+}
+
+impl Step {
+    /// A step that charges `cost` and whose refusal counts.
+    #[must_use]
+    #[inline]
+    pub const fn consume(key: Key, algorithm: Algorithm, cost: NonZeroU64) -> Self {
+        Self { key, algorithm, action: Action::Consume(cost), mode: Mode::Enforce }
+    }
+
+    /// The same step, judged and counted but never refusing.
+    #[must_use]
+    pub const fn observed(self) -> Self {
+        Self { mode: Mode::Observe, ..self }
+    }
+}
+
+impl Batch {
+    /// An empty batch for `partition`.
+    #[must_use]
+    pub fn new(partition: Partition) -> Self {
+        Self { partition, steps: SmallVec::new() }
+    }
+
+    /// Adds a step at the end.
+    pub fn push(&mut self, step: Step) -> Result<(), BatchError> {
+        if self.steps.len() == MAX_STEPS {
+            return Err(BatchError);
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// The partition.
+    #[must_use]
+    pub const fn partition(&self) -> Partition {
+        self.partition
+    }
+
+    /// The steps, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+/// A batch of one step, in the partition of its key.
+impl From<Step> for Batch {
+    fn from(step: Step) -> Self {
+        let [low, _] = step.key.halves();
+        Self { partition: Partition(low), steps: SmallVec::from_iter([step]) }
+    }
+}
+
+impl Verdict {
+    /// True if the step was admitted.
+    #[must_use]
+    #[inline]
+    pub fn admitted(&self) -> bool {
+        self.retry == Retry::Now
+    }
+}
+
+impl Outcome {
+    /// True if no enforce step refused: everything admitted was charged.
+    #[must_use]
+    #[inline]
+    pub fn admitted(&self) -> bool {
+        self.retry == Retry::Now
+    }
+}

@@ -1,0 +1,269 @@
+//! Keys: who is limited by what, as 128 bits that say nothing about either.
+//!
+//! A key is made in two steps. The [`Secret`] and a limit's identity (its id, algorithm and period) give a
+//! [`LimitKey`]; the limit key and the subject's parts, each with its length before it, give a [`Key`]. Both
+//! steps are SipHash-1-3 with a 128-bit result, a keyed pseudo-random function: without the secret nobody can
+//! choose two subjects that collide, tell a subject from its key, or aim at one shard of a table.
+//!
+//! Because the limit is inside the hash key, no subject of one limit can meet a subject of another.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::algorithm::Algorithm;
+
+/// The secret behind every key. Its `Debug` form never shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u64; 2]);
+
+/// A limit's identity, ready to make the keys of its subjects.
+#[derive(Clone)]
+pub struct LimitKey {
+    /// The hasher, already keyed for this limit: copying it is cheaper than keying it anew.
+    keyed: SipHasher13,
+    tag: u64,
+}
+
+/// One subject under one limit: what a store keeps state for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    hash: u128,
+    limit: u64,
+}
+
+/// A limit's name: 1 to 64 printable ASCII characters without spaces, quotes or backslashes, so that it can
+/// stand in a header, a metric label and a log line as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LimitId(Box<str>);
+
+/// A name that cannot be a limit's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "limit id {0:?} must be 1 to 64 printable ASCII characters without spaces, quotes or backslashes, such as \"login\""
+)]
+pub struct LimitIdError(String);
+
+impl Secret {
+    /// Makes a secret from 16 random bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 16]) -> Self {
+        let [low, high] = halves(u128::from_le_bytes(bytes));
+        Self([low, high])
+    }
+
+    /// The key maker of the limit called `id` that counts by `algorithm`.
+    ///
+    /// Count and burst are left out on purpose: a limit whose numbers change keeps its consumption, one whose
+    /// algorithm or period changes is another limit.
+    #[must_use]
+    pub fn limit_key(&self, id: &LimitId, algorithm: &Algorithm) -> LimitKey {
+        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        feed(&mut hasher, id.as_str().as_bytes());
+        feed(&mut hasher, algorithm.kind().name().as_bytes());
+        feed(&mut hasher, &algorithm.period().as_micros().to_le_bytes());
+        let hash = hasher.finish128();
+        LimitKey {
+            keyed: SipHasher13::new_with_keys(hash.h1, hash.h2),
+            tag: hash.h1 ^ hash.h2.rotate_left(32),
+        }
+    }
+}
+
+impl LimitKey {
+    /// The key of the subject made of `parts`.
+    #[must_use]
+    #[inline]
+    pub fn key(&self, parts: impl Parts) -> Key {
+        let mut hasher = self.keyed;
+        parts.feed(&mut |part| feed(&mut hasher, part));
+        let hash = hasher.finish128();
+        Key { hash: u128::from(hash.h1) | u128::from(hash.h2) << 64, limit: self.tag }
+    }
+}
+
+/// A length and then the bytes, so that no two lists of parts read the same.
+#[inline]
+fn feed(hasher: &mut SipHasher13, part: &[u8]) {
+    hasher.write(&(part.len() as u64).to_le_bytes());
+    hasher.write(part);
+}
+
+impl Key {
+    /// A key from its numbers, for stores that read keys back and for tests.
+    #[must_use]
+    pub const fn from_raw(hash: u128, limit: u64) -> Self {
+        Self { hash, limit }
+    }
+
+    /// The 128-bit hash of limit and subject: the whole identity.
+    #[must_use]
+    pub const fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    /// Which limit this key belongs to, for what a store keeps per limit. Not needed to tell keys apart.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The hash as its low and high half.
+    #[must_use]
+    pub const fn halves(&self) -> [u64; 2] {
+        halves(self.hash)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "each half is cut out on purpose")]
+const fn halves(wide: u128) -> [u64; 2] {
+    [wide as u64, (wide >> 64) as u64]
+}
+
+impl LimitId {
+    /// Checks `name` and makes it a limit's id.
+    pub fn new(name: &str) -> Result<Self, LimitIdError> {
+        let allowed = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+            return Err(LimitIdError(name.to_owned()));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LimitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl fmt::Debug for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LimitKey({:016x})", self.tag)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:032x})", self.hash)
+    }
+}
+
+/// What names a subject: one part (`"alice"`) or several (`("acme", "alice")`).
+pub trait Parts {
+    /// Hands every part to `sink`, in order.
+    fn feed(&self, sink: &mut impl FnMut(&[u8]));
+}
+
+impl Parts for &str {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        sink(self.as_bytes());
+    }
+}
+
+impl Parts for &String {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        sink(self.as_bytes());
+    }
+}
+
+impl Parts for &[u8] {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        sink(self);
+    }
+}
+
+impl<P: Parts> Parts for &[P] {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        for part in *self {
+            part.feed(sink);
+        }
+    }
+}
+
+impl<A: Parts, B: Parts> Parts for (A, B) {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        self.0.feed(sink);
+        self.1.feed(sink);
+    }
+}
+
+impl<A: Parts, B: Parts, C: Parts> Parts for (A, B, C) {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        self.0.feed(sink);
+        self.1.feed(sink);
+        self.2.feed(sink);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn limit(secret: u8, id: &str, rate: &str) -> LimitKey {
+        let algorithm = Algorithm::token_bucket(&rate.parse().unwrap()).unwrap();
+        Secret::new([secret; 16]).limit_key(&LimitId::new(id).unwrap(), &algorithm)
+    }
+
+    #[test]
+    fn parts_never_run_into_each_other() {
+        let limit = limit(1, "api", "1/s");
+        let keys = [
+            limit.key(("a", "b:c")),
+            limit.key(("a:b", "c")),
+            limit.key("a:b:c"),
+            limit.key(("ab", "c")),
+            limit.key(("a", "bc")),
+            limit.key(("a", "b", "c")),
+            limit.key(("", "abc")),
+            limit.key(("abc", "")),
+            limit.key("abc"),
+            limit.key("abc\0"),
+            limit.key(""),
+        ];
+        assert_eq!(HashSet::from(keys).len(), keys.len());
+    }
+
+    #[test]
+    fn the_limit_and_the_secret_are_inside() {
+        let base = limit(1, "api", "100/min").key("alice");
+        assert_ne!(base, limit(1, "ap", "100/min").key("alice"), "another id");
+        assert_ne!(base, limit(1, "api", "100/hour").key("alice"), "another period");
+        assert_ne!(base, limit(2, "api", "100/min").key("alice"), "another secret");
+        assert_eq!(base, limit(1, "api", "200/min burst 7").key("alice"), "new numbers, same limit");
+    }
+
+    #[test]
+    fn a_limit_id_fits_into_a_header() {
+        assert!(LimitId::new("login").is_ok());
+        for bad in ["", "two words", "quote\"", "back\\slash", "naïve", "line\n", &"x".repeat(65)] {
+            assert!(LimitId::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_never_prints_itself() {
+        assert_eq!(format!("{:?}", Secret::new([7; 16])), "Secret(..)");
+    }
+}

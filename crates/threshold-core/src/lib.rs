@@ -1,0 +1,41 @@
+//! What a limit means, and nothing else.
+//!
+//! This crate reads no clock, opens no socket, starts no task and draws no random number: everything that
+//! varies is an argument. That is what lets one definition of "admitted" serve every store, the simulator
+//! and the tests.
+//!
+//! # Layout
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`time`] | [`Timestamp`], [`Span`], [`Clock`]: the tick is one microsecond |
+//! | [`rate`] | [`Rate`] and its grammar: `"100/min"`, `"5 per 15min"`, `"50MB/day burst 10MB"` |
+//! | [`key`] | [`Secret`] → [`LimitKey`] → [`Key`]: keyed 128-bit hashes of length-prefixed tuples |
+//! | [`algorithm`] | the five algorithms, each a few pure functions over its state |
+//! | [`state`] | what a store keeps for one key: a [`Cell`](state::Cell), a log or permits |
+//! | [`batch`] | [`Step`], [`Batch`], [`Verdict`], [`Outcome`] |
+//! | [`transition`] | the one function that decides a batch |
+//! | [`guarantee`] | the largest number a limit admits in any interval, as a value and as a sentence |
+//! | [`store`] | the [`Store`] trait, its object-safe twin and [`StoreError`] |
+//!
+//! Read [`transition::apply`] first: every decision of the product goes through it.
+
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_lossless)]
+
+pub mod algorithm;
+pub mod batch;
+pub mod guarantee;
+pub mod key;
+pub mod rate;
+pub mod state;
+pub mod store;
+pub mod time;
+pub mod transition;
+
+pub use algorithm::{Algorithm, AlgorithmKind, LimitError};
+pub use batch::{Action, Batch, BatchError, Mode, Outcome, Partition, PermitId, Retry, Step, Verdict};
+pub use guarantee::Guarantee;
+pub use key::{Key, LimitId, LimitIdError, LimitKey, Parts, Secret};
+pub use rate::{Rate, RateError, Unit};
+pub use store::{DynStore, Health, Store, StoreError, StoreErrorKind, Swept};
+pub use time::{Clock, ManualClock, Span, Timestamp};

@@ -1,0 +1,346 @@
+//! What a store keeps for one key.
+//!
+//! Three algorithms fit into one [`Cell`] of 128 bits; the sliding log and concurrency need a list. Every
+//! state knows when it expires: from then on it equals no state at all, so a store may drop it and lose
+//! nothing.
+
+use std::collections::VecDeque;
+
+use crate::batch::PermitId;
+
+/// The widest value of each of a cell's two counters.
+pub(crate) const COUNTER_MAX: u64 = (1 << 38) - 1;
+
+/// The state of a token bucket or a window in 128 bits: an instant of 52 bits and two counters of 38.
+///
+/// The instant is the last one at which the state still matters. What the counters mean is the algorithm's
+/// business. All zero is the state of a key that was never seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cell(u128);
+
+impl Cell {
+    /// The state of a key that was never seen.
+    pub const EMPTY: Self = Self(0);
+
+    /// Packs an instant and two counters. The algorithms bound all three when they are built.
+    #[inline]
+    pub(crate) fn pack(at: u64, first: u64, second: u64) -> Self {
+        debug_assert!(at < 1 << 52 && first <= COUNTER_MAX && second <= COUNTER_MAX);
+        Self(u128::from(at) << 76 | u128::from(first) << 38 | u128::from(second))
+    }
+
+    /// Packs an instant and one wide counter.
+    #[inline]
+    pub(crate) fn pack_wide(at: u64, counter: u64) -> Self {
+        debug_assert!(at < 1 << 52);
+        Self(u128::from(at) << 76 | u128::from(counter))
+    }
+
+    #[inline]
+    pub(crate) const fn at(self) -> u64 {
+        (self.0 >> 76) as u64
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the counter is cut out on purpose")]
+    pub(crate) const fn first(self) -> u64 {
+        (self.0 >> 38) as u64 & COUNTER_MAX
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the counter is cut out on purpose")]
+    pub(crate) const fn second(self) -> u64 {
+        self.0 as u64 & COUNTER_MAX
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a wide counter is packed from 64 bits")]
+    pub(crate) const fn wide(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// True for the state of a key that was never seen.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// True once the state equals no state: dropping it then changes no later decision.
+    #[must_use]
+    #[inline]
+    pub const fn is_expired(self, now_micros: u64) -> bool {
+        self.at() < now_micros
+    }
+
+    /// The cell as two words, low then high, for storing.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each half is cut out on purpose")]
+    pub const fn to_words(self) -> [u64; 2] {
+        [self.0 as u64, (self.0 >> 64) as u64]
+    }
+
+    /// The cell that [`Cell::to_words`] took apart.
+    #[must_use]
+    #[inline]
+    pub const fn from_words([low, high]: [u64; 2]) -> Self {
+        Self(low as u128 | (high as u128) << 64)
+    }
+}
+
+/// One admission in a [`Log`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was admitted, in microseconds since the epoch.
+    pub at: u64,
+    /// What it cost.
+    pub cost: u64,
+}
+
+/// The admissions of a sliding log, oldest first.
+///
+/// A log may be told to [merge](Log::merge): it then keeps one entry, the sum of all at the time of the
+/// latest. Such a log remembers too much for too long, so it may refuse more and never admits more; a store
+/// that has no room for another entry uses this.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    entries: VecDeque<Entry>,
+    /// What all entries cost together; summing up ten thousand of them for each decision would show.
+    cost: u64,
+    merged: bool,
+    /// The instant from which the log equals no log.
+    expires: u64,
+}
+
+/// What undoes one [`Log::push`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogUndo {
+    cost: u64,
+    /// The entry that the push joined, as it was before.
+    last: Option<Entry>,
+    expires: u64,
+    merged: bool,
+}
+
+impl Log {
+    /// The entries, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> &VecDeque<Entry> {
+        &self.entries
+    }
+
+    /// What all entries cost together.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// True once the log equals no log.
+    #[must_use]
+    pub fn is_expired(&self, now_micros: u64) -> bool {
+        self.entries.is_empty() || self.expires < now_micros
+    }
+
+    /// Entries the log can hold without taking more memory.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// Makes room for `more` entries beyond those held.
+    pub fn reserve(&mut self, more: usize) {
+        self.entries.reserve_exact(more);
+    }
+
+    /// Folds all entries into one and goes on that way: safe where memory is short, stricter than needed.
+    pub fn merge(&mut self) {
+        if let Some(last) = self.entries.back().copied() {
+            self.entries = VecDeque::from([Entry { at: last.at, cost: self.cost }]);
+        }
+        self.merged = true;
+    }
+
+    /// Starts this new log from what a shared one remembers: as one entry, so it fits anywhere.
+    pub fn inherit(&mut self, shared: Option<&Self>) {
+        if let Some((shared, last)) = shared.and_then(|shared| Some((shared, shared.entries.back()?))) {
+            self.push(Entry { at: last.at, cost: shared.cost }, shared.expires);
+        }
+    }
+
+    /// True if the log keeps one entry only.
+    #[must_use]
+    pub const fn is_merged(&self) -> bool {
+        self.merged
+    }
+
+    /// Forgets the entries of `last_gone` and earlier.
+    pub fn forget(&mut self, last_gone: u64) {
+        while let Some(entry) = self.entries.front().filter(|entry| entry.at <= last_gone) {
+            self.cost -= entry.cost;
+            self.entries.pop_front();
+        }
+        if self.entries.is_empty() {
+            self.merged = false;
+        }
+    }
+
+    /// Adds an admission that stops counting at `expires`.
+    pub(crate) fn push(&mut self, entry: Entry, expires: u64) -> LogUndo {
+        let previous_expiry = std::mem::replace(&mut self.expires, expires);
+        self.cost += entry.cost;
+        let merged = self.merged;
+        let last = match self.entries.back_mut() {
+            Some(last) if merged || last.at == entry.at => {
+                let before = *last;
+                *last = Entry { at: entry.at, cost: before.cost + entry.cost };
+                Some(before)
+            }
+            _ => {
+                self.entries.push_back(entry);
+                None
+            }
+        };
+        LogUndo { cost: entry.cost, last, expires: previous_expiry, merged }
+    }
+
+    /// Takes the latest [`Log::push`] back.
+    pub(crate) fn undo(&mut self, undo: LogUndo) {
+        self.cost -= undo.cost;
+        if self.merged != undo.merged {
+            // Merged since: what it was before is gone, so only the cost is taken back.
+            self.entries.iter_mut().for_each(|entry| entry.cost -= undo.cost);
+            self.entries.retain(|entry| entry.cost > 0);
+            return;
+        }
+        self.entries.pop_back();
+        self.entries.extend(undo.last);
+        self.expires = undo.expires;
+    }
+
+    /// Takes back up to `cost` of what was admitted at `at`.
+    pub(crate) fn refund(&mut self, at: u64, cost: u64) {
+        if self.merged {
+            return;
+        }
+        if let Ok(index) = self.entries.binary_search_by_key(&at, |entry| entry.at) {
+            let entry = &mut self.entries[index];
+            let back = cost.min(entry.cost);
+            entry.cost -= back;
+            self.cost -= back;
+            if entry.cost == 0 {
+                self.entries.remove(index);
+            }
+        }
+    }
+}
+
+/// One held permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// Who holds it.
+    pub id: PermitId,
+    /// When it lapses unless it is renewed, in microseconds since the epoch.
+    pub expires: u64,
+    /// How much of the limit it takes.
+    pub cost: u64,
+}
+
+/// The permits of a concurrency limit that are out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permits {
+    held: Vec<Permit>,
+}
+
+impl Permits {
+    /// The permits that are out, in no order; some may have lapsed.
+    #[must_use]
+    pub fn held(&self) -> &[Permit] {
+        &self.held
+    }
+
+    /// True once no permit is out.
+    #[must_use]
+    pub fn is_expired(&self, now_micros: u64) -> bool {
+        self.held.iter().all(|permit| permit.expires <= now_micros)
+    }
+
+    /// Permits that fit without taking more memory.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.held.capacity()
+    }
+
+    /// Makes room for `more` permits beyond those held.
+    pub fn reserve(&mut self, more: usize) {
+        self.held.reserve_exact(more);
+    }
+
+    pub(crate) fn drop_lapsed(&mut self, now: u64) {
+        self.held.retain(|permit| permit.expires > now);
+    }
+
+    pub(crate) fn find(&mut self, id: PermitId) -> Option<&mut Permit> {
+        self.held.iter_mut().find(|permit| permit.id == id)
+    }
+
+    pub(crate) fn add(&mut self, permit: Permit) {
+        self.held.push(permit);
+    }
+
+    pub(crate) fn remove(&mut self, id: PermitId) -> Option<Permit> {
+        let index = self.held.iter().position(|permit| permit.id == id)?;
+        Some(self.held.swap_remove(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_gives_back_what_was_packed() {
+        let cell = Cell::pack((1 << 52) - 1, COUNTER_MAX, COUNTER_MAX - 1);
+        assert_eq!((cell.at(), cell.first(), cell.second()), ((1 << 52) - 1, COUNTER_MAX, COUNTER_MAX - 1));
+        assert_eq!(Cell::from_words(cell.to_words()), cell);
+        assert_eq!(Cell::pack_wide(5, 1 << 52).wide(), 1 << 52);
+    }
+
+    #[test]
+    fn a_merged_log_never_counts_less_than_the_full_one() {
+        let mut log = Log::default();
+        log.push(Entry { at: 10, cost: 2 }, 110);
+        log.push(Entry { at: 20, cost: 3 }, 120);
+        log.merge();
+        assert_eq!(log.entries(), &[Entry { at: 20, cost: 5 }]);
+        log.push(Entry { at: 30, cost: 1 }, 130);
+        assert_eq!(log.entries(), &[Entry { at: 30, cost: 6 }]);
+    }
+
+    #[test]
+    fn undo_after_a_merge_takes_back_the_cost_alone() {
+        let mut log = Log::default();
+        log.push(Entry { at: 10, cost: 2 }, 110);
+        let undo = log.push(Entry { at: 20, cost: 3 }, 120);
+        log.merge();
+        log.undo(undo);
+        assert_eq!(log.entries(), &[Entry { at: 20, cost: 2 }]);
+    }
+
+    #[test]
+    fn undo_leaves_a_log_as_it_was() {
+        for merged in [false, true] {
+            let mut log = Log::default();
+            log.push(Entry { at: 10, cost: 2 }, 110);
+            if merged {
+                log.merge();
+            }
+            for at in [10, 11] {
+                let before = log.clone();
+                let undo = log.push(Entry { at, cost: 1 }, at + 100);
+                log.undo(undo);
+                assert_eq!(log, before);
+            }
+        }
+    }
+}

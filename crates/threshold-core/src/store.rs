@@ -1,0 +1,230 @@
+//! The border between a decision and the place where counters live.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::batch::{Batch, Outcome, Step, Verdict};
+use crate::key::Key;
+use crate::time::{Span, Timestamp};
+
+/// A place where a batch runs atomically.
+///
+/// A refusal is an outcome, not an error: `Err` means that no decision could be made. A future that is dropped
+/// before it is ready may or may not have charged; count it as charged.
+pub trait Store: Send + Sync {
+    /// Judges and charges the batch as one.
+    fn apply(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
+
+    /// Judges and charges one step: the commonest batch, for stores that can do it more cheaply.
+    fn apply_one(
+        &self,
+        step: &Step,
+    ) -> impl Future<Output = Result<(Timestamp, Verdict), StoreError>> + Send {
+        async {
+            let outcome = self.apply(&Batch::from(*step)).await?;
+            match outcome.verdicts.first() {
+                Some(verdict) => Ok((outcome.at, *verdict)),
+                None => Err(StoreError::new(StoreErrorKind::Corrupt, "apply", "no verdict for the step")),
+            }
+        }
+    }
+
+    /// Judges the batch and charges nothing.
+    fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
+
+    /// Takes back charges that the batch made at `charged_at` ([`Outcome::at`]), as far as they are still felt.
+    fn refund(
+        &self,
+        batch: &Batch,
+        charged_at: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Forgets all that is known of the keys.
+    fn reset(&self, keys: &[Key]) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Looks at up to `budget` states and drops the expired ones, which loses nothing. Goes on where the last
+    /// call stopped.
+    fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send;
+
+    /// Says whether the store answers.
+    fn health(&self) -> impl Future<Output = Health> + Send;
+
+    /// Finishes what is under way and lets go of connections.
+    fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// States looked at.
+    pub seen: usize,
+    /// States dropped.
+    pub dropped: usize,
+}
+
+/// Whether a store answers, and how fast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Up {
+        /// How long the answer took.
+        latency: Span,
+    },
+    /// It does not.
+    Down {
+        /// Why, for the operator.
+        reason: String,
+    },
+}
+
+/// No decision could be made: what failed, where, and the cause.
+#[derive(Debug, thiserror::Error)]
+#[error("store could not {operation}: {kind}: {detail}")]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    operation: &'static str,
+    detail: String,
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The kinds of failure, as far as callers act differently on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The store cannot be reached.
+    Unavailable,
+    /// It did not answer in time; the batch may have been charged.
+    Timeout,
+    /// Others were in the way.
+    Conflict,
+    /// It answered nonsense.
+    Corrupt,
+    /// It is set up wrongly; trying again does not help.
+    Misconfigured,
+}
+
+impl StoreError {
+    /// An error of `kind` while doing `operation`, with a detail for the operator.
+    pub fn new(kind: StoreErrorKind, operation: &'static str, detail: impl Into<String>) -> Self {
+        Self { kind, operation, detail: detail.into(), source: None }
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn caused_by(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub const fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// True if the same call may succeed later by itself.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Timeout | StoreErrorKind::Conflict)
+    }
+}
+
+impl fmt::Display for StoreErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timed out",
+            Self::Conflict => "conflict",
+            Self::Corrupt => "corrupt answer",
+            Self::Misconfigured => "misconfigured",
+        })
+    }
+}
+
+/// A future on the heap, for the object-safe twin.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// [`Store`] for `dyn`: the same verbs behind boxed futures. Every store has it.
+pub trait DynStore: Send + Sync {
+    /// [`Store::apply`].
+    fn apply<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    /// [`Store::peek`].
+    fn peek<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    /// [`Store::refund`].
+    fn refund<'a>(&'a self, batch: &'a Batch, charged_at: Timestamp)
+    -> BoxFuture<'a, Result<(), StoreError>>;
+    /// [`Store::reset`].
+    fn reset<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// [`Store::sweep`].
+    fn sweep(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>>;
+    /// [`Store::health`].
+    fn health(&self) -> BoxFuture<'_, Health>;
+    /// [`Store::close`].
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+impl<S: Store> DynStore for S {
+    fn apply<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(Store::apply(self, batch))
+    }
+
+    fn peek<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+        Box::pin(Store::peek(self, batch))
+    }
+
+    fn refund<'a>(
+        &'a self,
+        batch: &'a Batch,
+        charged_at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(Store::refund(self, batch, charged_at))
+    }
+
+    fn reset<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(Store::reset(self, keys))
+    }
+
+    fn sweep(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>> {
+        Box::pin(Store::sweep(self, budget))
+    }
+
+    fn health(&self) -> BoxFuture<'_, Health> {
+        Box::pin(Store::health(self))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(Store::close(self))
+    }
+}
+
+/// A shared store of any kind is a store again.
+impl Store for std::sync::Arc<dyn DynStore> {
+    async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        (**self).apply(batch).await
+    }
+
+    async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        (**self).peek(batch).await
+    }
+
+    async fn refund(&self, batch: &Batch, charged_at: Timestamp) -> Result<(), StoreError> {
+        (**self).refund(batch, charged_at).await
+    }
+
+    async fn reset(&self, keys: &[Key]) -> Result<(), StoreError> {
+        (**self).reset(keys).await
+    }
+
+    async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
+        (**self).sweep(budget).await
+    }
+
+    async fn health(&self) -> Health {
+        (**self).health().await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        (**self).close().await
+    }
+}

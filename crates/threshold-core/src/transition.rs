@@ -1,0 +1,229 @@
+//! The one pure transition: states + batch + now → states + outcome.
+//!
+//! Stores that run Rust call [`apply`] inside their atomic section; the others mirror it, and the contract
+//! suite compares them with it. The meaning of a batch is fixed here and nowhere else:
+//!
+//! 1. Every step is judged, in order and without a short cut; each sees the charges of those before it.
+//! 2. If an enforce step refuses, everything is taken back: a refused batch leaves every state as it was.
+//! 3. An observe step never refuses. It is charged together with the rest if it would be admitted.
+
+use smallvec::SmallVec;
+
+use crate::algorithm::concurrency::PermitUndo;
+use crate::algorithm::{Algorithm, Concurrency, SlidingLog};
+use crate::batch::{Action, Mode, Outcome, Retry, Step, Verdict};
+use crate::key::Key;
+use crate::state::{Cell, Log, LogUndo, Permits};
+use crate::time::{Span, Timestamp};
+
+/// The states that a batch may touch, held still by the store while it runs.
+pub trait States {
+    /// The cell of `key`; [`Cell::EMPTY`] if there is none.
+    fn cell(&mut self, key: &Key) -> Cell;
+
+    /// Stores what an admission left behind; false if there is no room for it, which refuses the step.
+    fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool;
+
+    /// Puts back what [`States::cell`] gave before [`States::set_cell`] changed it.
+    fn restore_cell(&mut self, key: &Key, cell: Cell);
+
+    /// The log of `key`, if there is one.
+    fn log(&mut self, key: &Key) -> Option<&mut Log>;
+
+    /// The log of `key`, made if need be, with room for one more entry or, where memory is short, merged; none
+    /// if there is no room even for that, which refuses the step.
+    fn log_with_room(&mut self, key: &Key, algorithm: &SlidingLog, now: Timestamp) -> Option<&mut Log>;
+
+    /// The permits of `key`, if there are any.
+    fn permits(&mut self, key: &Key) -> Option<&mut Permits>;
+
+    /// The permits of `key`, made if need be, with room for one more; none if there is no room, which
+    /// refuses the step.
+    fn permits_with_room(&mut self, key: &Key, limit: &Concurrency, now: Timestamp) -> Option<&mut Permits>;
+}
+
+/// What takes one charge back.
+enum Undo {
+    Nothing,
+    Cell(Cell),
+    Log(LogUndo),
+    Permit(PermitUndo),
+}
+
+/// Judges and charges `steps` as one.
+pub fn apply(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome {
+    let (mut outcome, undos) = charge_all(steps, now, states);
+    if !outcome.admitted() {
+        take_back(steps, undos, states);
+        report_uncharged(steps, &mut outcome, states);
+    }
+    outcome
+}
+
+/// Judges and charges one step: [`apply`] for the commonest batch, without its bookkeeping.
+#[inline]
+pub fn apply_one(step: &Step, now: Timestamp, states: &mut impl States) -> Verdict {
+    charge(step, now, states).0
+}
+
+/// Judges `steps` as [`apply`] would and leaves every state as it was.
+pub fn peek(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome {
+    let (mut outcome, undos) = charge_all(steps, now, states);
+    take_back(steps, undos, states);
+    report_uncharged(steps, &mut outcome, states);
+    outcome
+}
+
+/// Takes back charges that `steps` made at `charged_at`, as far as they are still felt. Never leaves more than
+/// if the charges had not been made.
+pub fn refund(steps: &[Step], charged_at: Timestamp, now: Timestamp, states: &mut impl States) {
+    let (charged, at) = (charged_at.as_micros(), now.as_micros());
+    for Step { key, algorithm, action, .. } in steps {
+        let Action::Consume(cost) = action else { continue };
+        let cost = cost.get();
+        let cell = match algorithm {
+            Algorithm::TokenBucket(bucket) => bucket.refund(states.cell(key), cost, charged, at),
+            Algorithm::FixedWindow(window) => window.refund(states.cell(key), cost, charged, at),
+            Algorithm::SlidingWindow(window) => window.refund(states.cell(key), cost, charged, at),
+            Algorithm::SlidingLog(_) => {
+                states.log(key).into_iter().for_each(|log| log.refund(charged, cost));
+                continue;
+            }
+            Algorithm::Concurrency(_) => continue,
+        };
+        states.restore_cell(key, cell);
+    }
+}
+
+/// One verdict and one undo for each step, everything admitted being charged.
+fn charge_all(steps: &[Step], now: Timestamp, states: &mut impl States) -> (Outcome, SmallVec<[Undo; 4]>) {
+    let mut outcome = Outcome { at: now, verdicts: SmallVec::new(), retry: Retry::Now };
+    let mut undos = SmallVec::new();
+    for step in steps {
+        let (verdict, undo) = charge(step, now, states);
+        if step.mode == Mode::Enforce {
+            outcome.retry = outcome.retry.max(verdict.retry);
+        }
+        outcome.verdicts.push(verdict);
+        undos.push(undo);
+    }
+    (outcome, undos)
+}
+
+#[inline]
+fn charge(step: &Step, now: Timestamp, states: &mut impl States) -> (Verdict, Undo) {
+    match (&step.algorithm, step.action) {
+        (Algorithm::TokenBucket(bucket), Action::Consume(cost)) => {
+            charge_cell(step, now, states, |cell| bucket.judge(cell, cost.get(), now.as_micros()))
+        }
+        (Algorithm::FixedWindow(window), Action::Consume(cost)) => {
+            charge_cell(step, now, states, |cell| window.judge(cell, cost.get(), now.as_micros()))
+        }
+        (Algorithm::SlidingWindow(window), Action::Consume(cost)) => {
+            charge_cell(step, now, states, |cell| window.judge(cell, cost.get(), now.as_micros()))
+        }
+        (Algorithm::SlidingLog(log), Action::Consume(cost)) => {
+            let Some(state) = states.log_with_room(&step.key, log, now) else {
+                return (no_room(log.count()), Undo::Nothing);
+            };
+            let (verdict, undo) = log.consume(state, cost.get(), now.as_micros());
+            (verdict, undo.map_or(Undo::Nothing, Undo::Log))
+        }
+        (Algorithm::Concurrency(limit), Action::Acquire(..) | Action::Renew(_) | Action::Release(_)) => {
+            charge_permit(step, limit, now, states)
+        }
+        // An action that its algorithm does not have: the caller's mistake, refused without touching a state.
+        _ => (unfit(step.algorithm.capacity()), Undo::Nothing),
+    }
+}
+
+#[inline]
+fn charge_cell<S: States>(
+    step: &Step,
+    now: Timestamp,
+    states: &mut S,
+    judge: impl FnOnce(Cell) -> (Verdict, Cell),
+) -> (Verdict, Undo) {
+    let before = states.cell(&step.key);
+    let (verdict, after) = judge(before);
+    if !verdict.admitted() {
+        return (verdict, Undo::Nothing);
+    }
+    if !states.set_cell(&step.key, after, now) {
+        return (no_room(verdict.limit), Undo::Nothing);
+    }
+    (verdict, Undo::Cell(before))
+}
+
+fn charge_permit(
+    step: &Step,
+    limit: &Concurrency,
+    now: Timestamp,
+    states: &mut impl States,
+) -> (Verdict, Undo) {
+    let at = now.as_micros();
+    let mut none = Permits::default();
+    let (verdict, undo) = match step.action {
+        Action::Acquire(id, cost) => match states.permits_with_room(&step.key, limit, now) {
+            Some(permits) => limit.acquire(permits, (id, cost.get()), at),
+            None => (no_room(limit.count()), None),
+        },
+        Action::Renew(id) => limit.renew(states.permits(&step.key).unwrap_or(&mut none), id, at),
+        Action::Release(id) => limit.release(states.permits(&step.key).unwrap_or(&mut none), id, at),
+        Action::Consume(_) => (unfit(limit.count()), None),
+    };
+    (verdict, undo.map_or(Undo::Nothing, Undo::Permit))
+}
+
+/// The verdict on an action that its algorithm does not have.
+const fn unfit(capacity: u64) -> Verdict {
+    Verdict { retry: Retry::Never, limit: capacity, remaining: 0, reset: Span::ZERO }
+}
+
+/// The verdict where a store has no room to write an admission down: refused, because an admission that
+/// nobody remembers would be one too many.
+const fn no_room(capacity: u64) -> Verdict {
+    Verdict { retry: Retry::After(Span::SECOND), limit: capacity, remaining: 0, reset: Span::SECOND }
+}
+
+/// Takes the charges back, last first, so that a key charged twice ends where it began.
+fn take_back(steps: &[Step], undos: SmallVec<[Undo; 4]>, states: &mut impl States) {
+    for (step, undo) in steps.iter().zip(undos).rev() {
+        match undo {
+            Undo::Nothing => {}
+            Undo::Cell(before) => states.restore_cell(&step.key, before),
+            Undo::Log(undo) => states.log(&step.key).into_iter().for_each(|log| log.undo(undo)),
+            Undo::Permit(undo) => {
+                states.permits(&step.key).into_iter().for_each(|permits| undo.apply(permits))
+            }
+        }
+    }
+}
+
+/// After a refusal nothing was charged: the verdicts of the steps that would have been admitted must say what
+/// is really left.
+fn report_uncharged(steps: &[Step], outcome: &mut Outcome, states: &mut impl States) {
+    for (step, verdict) in steps.iter().zip(&mut outcome.verdicts) {
+        if verdict.admitted() {
+            let real = untouched(step, outcome.at, states);
+            (verdict.remaining, verdict.reset) = (real.remaining, real.reset);
+        }
+    }
+}
+
+/// The verdict on a cost that no capacity covers: always refused, so it reads a state and changes nothing.
+fn untouched(step: &Step, now: Timestamp, states: &mut impl States) -> Verdict {
+    const TOO_MUCH: u64 = u64::MAX;
+    let (key, at) = (&step.key, now.as_micros());
+    match &step.algorithm {
+        Algorithm::TokenBucket(bucket) => bucket.judge(states.cell(key), TOO_MUCH, at).0,
+        Algorithm::FixedWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
+        Algorithm::SlidingWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
+        Algorithm::SlidingLog(log) => {
+            log.consume(states.log(key).unwrap_or(&mut Log::default()), TOO_MUCH, at).0
+        }
+        Algorithm::Concurrency(limit) => {
+            limit.verdict(states.permits(key).unwrap_or(&mut Permits::default()), at, Retry::Never)
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The store in memory: exact under threads, under a hard cap on its bytes.
+//!
+//! Keys fall into shards by their hash; a batch locks the shards it needs in ascending order, reads the clock
+//! once, and runs the transition. Nothing that still matters is ever evicted: an expired state equals no state,
+//! so dropping it loses nothing, and when the cap is reached new keys share [overflow](overflow) buckets that
+//! may refuse more and never admit more.
+
+mod budget;
+mod builder;
+mod lists;
+mod locked;
+mod overflow;
+mod shard;
+mod table;
+
+use std::future::{Future, ready};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use threshold_core::{
+    Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp, Verdict, transition,
+};
+
+use crate::clock::SystemClock;
+use crate::sync::{AtomicUsize, Mutex};
+use locked::Locked;
+use shard::{Room, Shard};
+
+pub use builder::{MemoryStoreBuilder, MemoryStoreError};
+
+/// A store in this process. Clones share the same states.
+pub struct MemoryStore<C = SystemClock> {
+    inner: Arc<Inner<C>>,
+}
+
+struct Inner<C> {
+    shards: Box<[Padded]>,
+    /// Where the next sweep goes on.
+    sweep_from: AtomicUsize,
+    room: Arc<Room>,
+    /// What the shards take before the first key comes.
+    fixed_bytes: usize,
+    max_bytes: usize,
+    clock: C,
+}
+
+/// A shard in cache lines of its own: neighbours in use by other processors must not slow it down.
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// What the store holds and what it had to do for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Keys with a state of their own.
+    pub keys: usize,
+    /// Bytes taken.
+    pub bytes: usize,
+    /// The cap.
+    pub max_bytes: usize,
+    /// Charges that went to a bucket shared with other keys, which may refuse more and never admits more.
+    pub shared_charges: u64,
+    /// Sliding logs folded into one entry, likewise.
+    pub merged_logs: u64,
+    /// Steps refused because there was no room to write the admission down.
+    pub refused_for_room: u64,
+}
+
+impl MemoryStore {
+    /// A store with the default cap of 256 MiB and the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        MemoryStoreBuilder::default().build().expect("the default cap is large enough")
+    }
+
+    /// A store to be shaped: its cap, its clock.
+    #[must_use]
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// Judges and charges a batch, without a future: nothing here ever waits for anything but a lock.
+    #[must_use]
+    pub fn apply_now(&self, batch: &Batch) -> Outcome {
+        let now = self.inner.clock.now();
+        transition::apply(batch.steps(), now, &mut self.lock(batch.steps()))
+    }
+
+    /// Judges and charges one step, without a future.
+    #[must_use]
+    #[inline]
+    pub fn apply_one_now(&self, step: &Step) -> (Timestamp, Verdict) {
+        let now = self.inner.clock.now();
+        let mut shard = self.inner.shards[self.shard_of(&step.key)].0.lock();
+        (now, transition::apply_one(step, now, &mut *shard))
+    }
+
+    /// What the store holds. Visits every shard: for operators, not for decisions.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        let room = &self.inner.room;
+        MemoryStats {
+            keys: self.inner.shards.iter().map(|shard| shard.0.lock().len()).sum(),
+            bytes: self.inner.fixed_bytes + room.states.used() + room.overflow.used(),
+            max_bytes: self.inner.max_bytes,
+            shared_charges: room.shortages.shared.load(Ordering::Relaxed),
+            merged_logs: room.shortages.merged.load(Ordering::Relaxed),
+            refused_for_room: room.shortages.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Looks at up to `budget` states, one shard at a time, and drops the expired ones.
+    fn sweep_now(&self, budget: usize) -> Swept {
+        let now = self.inner.clock.now();
+        let mut swept = Swept::default();
+        let mut left = budget;
+        for _ in 0..self.inner.shards.len() {
+            if left == 0 {
+                break;
+            }
+            let index = self.inner.sweep_from.fetch_add(1, Ordering::Relaxed) % self.inner.shards.len();
+            let mut shard = self.inner.shards[index].0.lock();
+            let slots = shard.slots();
+            let part = shard.sweep(slots, true, now);
+            left = left.saturating_sub(slots.max(1));
+            swept.seen += part.seen;
+            swept.dropped += part.dropped;
+        }
+        swept
+    }
+
+    fn lock(&self, steps: &[Step]) -> Locked<'_> {
+        Locked::new(&self.inner.shards, steps.iter().map(|step| step.key))
+    }
+
+    #[inline]
+    fn shard_of(&self, key: &Key) -> usize {
+        shard_of(key, self.inner.shards.len())
+    }
+}
+
+/// The shard of a key among `shards`, a power of two.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
+const fn shard_of(key: &Key, shards: usize) -> usize {
+    let [low, _] = key.halves();
+    low as usize & (shards - 1)
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    fn apply(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
+        ready(Ok(self.apply_now(batch)))
+    }
+
+    fn apply_one(
+        &self,
+        step: &Step,
+    ) -> impl Future<Output = Result<(Timestamp, Verdict), StoreError>> + Send {
+        ready(Ok(self.apply_one_now(step)))
+    }
+
+    fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
+        let now = self.inner.clock.now();
+        ready(Ok(transition::peek(batch.steps(), now, &mut self.lock(batch.steps()))))
+    }
+
+    fn refund(
+        &self,
+        batch: &Batch,
+        charged_at: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let now = self.inner.clock.now();
+        transition::refund(batch.steps(), charged_at, now, &mut self.lock(batch.steps()));
+        ready(Ok(()))
+    }
+
+    fn reset(&self, keys: &[Key]) -> impl Future<Output = Result<(), StoreError>> + Send {
+        for key in keys {
+            self.inner.shards[self.shard_of(key)].0.lock().reset(key);
+        }
+        ready(Ok(()))
+    }
+
+    fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send {
+        ready(Ok(self.sweep_now(budget)))
+    }
+
+    fn health(&self) -> impl Future<Output = Health> + Send {
+        ready(Health::Up { latency: Span::ZERO })
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        ready(Ok(()))
+    }
+}
+
+impl<C> Clone for MemoryStore<C> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<C: Clock> std::fmt::Debug for MemoryStore<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("MemoryStore").field(&self.stats()).finish()
+    }
+}

@@ -1,0 +1,271 @@
+//! Cells by key: an open-addressing table in the order of the keys' hashes.
+//!
+//! A key's home is its hash scaled to the table's size, so the slots are always sorted by hash. That ends an
+//! unsuccessful search as early as a successful one, lets a rebuild stream through old and new slots in order,
+//! and makes every size possible: tables grow by a quarter instead of doubling, which is what keeps the memory
+//! per key low. The hash is keyed, so nobody can aim at a home.
+
+use threshold_core::Key;
+use threshold_core::state::Cell;
+
+use super::budget::Budget;
+
+/// A key's hash (low, high) and its cell (low, high). A slot whose cell is empty is free. Aligned so that no
+/// slot straddles two cache lines.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Slot([u64; 4]);
+
+const FREE: Slot = Slot([0; 4]);
+
+/// How many slots an insertion looks at for expired ones when the table may not grow.
+const SWEEP_ON_INSERT: usize = 32;
+
+/// Cells by key.
+pub(super) struct Table {
+    /// `homes` slots and a tail that takes what the last homes push along. The last slot is never filled, so
+    /// every search ends.
+    slots: Box<[Slot]>,
+    homes: usize,
+    live: usize,
+    /// Where the last search ended; the write that follows a read starts there.
+    hint: usize,
+    /// Where the sweep goes on.
+    cursor: usize,
+    /// How often the table has grown.
+    growth: i32,
+    /// Between 0 and 1, different for each table: sizes are 8 × 1.25^(growth + phase), so that tables which
+    /// fill at the same pace do not all grow at the same moment.
+    phase: f64,
+}
+
+/// Why a cell could not be stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+impl Table {
+    pub(super) fn new(phase: f64) -> Self {
+        Self { slots: Box::default(), homes: 0, live: 0, hint: 0, cursor: 0, growth: -1, phase }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Reads the slot a search for `key` would start at, so that it is on its way into the cache.
+    #[inline]
+    pub(super) fn touch(&self, key: &Key) -> u64 {
+        let [_, high] = key.halves();
+        self.slots.get(self.home(high)).map_or(0, |slot| slot.0[2])
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, key: &Key) -> Option<Cell> {
+        let index = self.find(key).ok()?;
+        self.hint = index;
+        Some(self.slots[index].cell())
+    }
+
+    /// Overwrites the cell of a key that has a slot; false if it has none.
+    #[inline]
+    pub(super) fn replace(&mut self, key: &Key, cell: Cell) -> bool {
+        let index = match self.slots.get(self.hint) {
+            Some(slot) if slot.holds(key) => self.hint,
+            _ => match self.find(key) {
+                Ok(index) => index,
+                Err(_) => return false,
+            },
+        };
+        self.slots[index].set_cell(cell);
+        true
+    }
+
+    /// Gives `key`, which has no slot, one. Grows the table if the budget allows it.
+    pub(super) fn insert(&mut self, key: &Key, cell: Cell, now: u64, budget: &Budget) -> Result<(), Full> {
+        if self.is_crowded() && !self.grow(now, budget) {
+            self.sweep(SWEEP_ON_INSERT, now);
+            if self.is_crowded() {
+                return Err(Full);
+            }
+        }
+        match self.place(key, cell) {
+            Err(Full) if self.grow(now, budget) => self.place(key, cell),
+            done => done,
+        }
+    }
+
+    /// Frees the slot of `key`, if it has one.
+    pub(super) fn remove(&mut self, key: &Key) {
+        if let Ok(index) = self.find(key) {
+            self.remove_at(index);
+        }
+    }
+
+    /// Looks at up to `budget` slots and frees the expired ones. Returns how many keys it saw and dropped.
+    pub(super) fn sweep(&mut self, budget: usize, now: u64) -> (usize, usize) {
+        let (mut seen, mut dropped) = (0, 0);
+        for _ in 0..budget.min(self.slots.len()) {
+            if self.cursor + 1 >= self.slots.len() {
+                self.cursor = 0;
+            }
+            let cell = self.slots[self.cursor].cell();
+            seen += usize::from(!cell.is_empty());
+            if !cell.is_empty() && cell.is_expired(now) {
+                // The slots behind move up, so the cursor stays.
+                self.remove_at(self.cursor);
+                dropped += 1;
+            } else {
+                self.cursor += 1;
+            }
+        }
+        (seen, dropped)
+    }
+
+    /// Slots that a whole sweep has to look at.
+    pub(super) const fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Gives memory back if far fewer keys are left than there is room for.
+    pub(super) fn shrink(&mut self, now: u64, budget: &Budget) {
+        if self.live * 4 < self.homes {
+            self.rebuild(self.growth_for(self.live), now, budget);
+        }
+    }
+
+    /// The index of `key`, or the one it would be inserted at.
+    #[inline]
+    fn find(&self, key: &Key) -> Result<usize, usize> {
+        let [low, high] = key.halves();
+        let mut index = self.home(high);
+        while let Some(slot) = self.slots.get(index) {
+            if slot.0[1] == high && slot.0[0] == low && !slot.cell().is_empty() {
+                return Ok(index);
+            }
+            if slot.0[1] > high || slot.cell().is_empty() {
+                break;
+            }
+            index += 1;
+        }
+        Err(index)
+    }
+
+    /// The slot a key belongs to if none before it is pushed along.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `homes`")]
+    fn home(&self, high: u64) -> usize {
+        ((u128::from(high) * self.homes as u128) >> 64) as usize
+    }
+
+    /// At 85 % a search takes about three slots more than in an empty table, and beyond it ever more.
+    const fn is_crowded(&self) -> bool {
+        self.live * 20 >= self.homes * 17
+    }
+
+    fn place(&mut self, key: &Key, cell: Cell) -> Result<(), Full> {
+        let index = self.find(key).unwrap_or_else(|free| free);
+        let length = self.slots[index..].iter().position(|slot| slot.cell().is_empty()).ok_or(Full)?;
+        if index + length + 1 >= self.slots.len() {
+            return Err(Full);
+        }
+        self.slots.copy_within(index..index + length, index + 1);
+        self.slots[index] = Slot::new(key, cell);
+        self.live += 1;
+        self.hint = index;
+        Ok(())
+    }
+
+    /// Frees a slot and moves up what it had pushed along.
+    fn remove_at(&mut self, index: usize) {
+        let mut end = index + 1;
+        while !self.slots[end].cell().is_empty() && self.home(self.slots[end].0[1]) < end {
+            end += 1;
+        }
+        self.slots.copy_within(index + 1..end, index);
+        self.slots[end - 1] = FREE;
+        self.live -= 1;
+    }
+
+    /// Makes the table large enough for more, dropping expired keys on the way; false if the budget forbids it.
+    fn grow(&mut self, now: u64, budget: &Budget) -> bool {
+        // Asked first, because at the cap every insertion comes by here and must not count all slots.
+        if !budget.has_room(Self::bytes(self.homes_at(self.growth + 1))) {
+            return false;
+        }
+        let alive = self.slots.iter().filter(|slot| slot.is_alive(now)).count();
+        let growth = if alive * 3 < self.live * 2 { self.growth_for(alive + 1) } else { self.growth + 1 };
+        self.rebuild(growth, now, budget)
+    }
+
+    /// The smallest growth at which `keys` leave some room.
+    fn growth_for(&self, keys: usize) -> i32 {
+        (0..).find(|growth| self.homes_at(*growth) * 3 >= keys * 4).unwrap_or(self.growth)
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a table's size")]
+    fn homes_at(&self, growth: i32) -> usize {
+        (8.0 * 1.25_f64.powf(f64::from(growth) + self.phase)).ceil() as usize
+    }
+
+    /// The homes and the tail behind them.
+    fn length(homes: usize) -> usize {
+        homes + (homes / 16).clamp(8, 64)
+    }
+
+    fn bytes(homes: usize) -> usize {
+        Self::length(homes) * size_of::<Slot>()
+    }
+
+    fn rebuild(&mut self, growth: i32, now: u64, budget: &Budget) -> bool {
+        let homes = self.homes_at(growth);
+        let length = Self::length(homes);
+        if !budget.reserve(Self::bytes(homes)) {
+            return false;
+        }
+        let slots = vec![FREE; length].into_boxed_slice();
+        let old = std::mem::replace(self, Self { slots, homes, growth, ..Self::new(self.phase) });
+        let mut next = 0;
+        for slot in old.slots.iter().filter(|slot| slot.is_alive(now)) {
+            let index = next.max(self.home(slot.0[1]));
+            if index + 1 >= length {
+                // The tail is too short for this crowd, which is rare: one size larger has room.
+                budget.release(Self::bytes(homes));
+                *self = old;
+                return self.rebuild(growth + 1, now, budget);
+            }
+            self.slots[index] = *slot;
+            self.live += 1;
+            next = index + 1;
+        }
+        budget.release(old.slots.len() * size_of::<Slot>());
+        true
+    }
+}
+
+impl Slot {
+    fn new(key: &Key, cell: Cell) -> Self {
+        let [low, high] = key.halves();
+        let mut slot = Self([low, high, 0, 0]);
+        slot.set_cell(cell);
+        slot
+    }
+
+    #[inline]
+    fn cell(&self) -> Cell {
+        Cell::from_words([self.0[2], self.0[3]])
+    }
+
+    #[inline]
+    fn set_cell(&mut self, cell: Cell) {
+        [self.0[2], self.0[3]] = cell.to_words();
+    }
+
+    #[inline]
+    fn holds(&self, key: &Key) -> bool {
+        [self.0[0], self.0[1]] == key.halves() && !self.cell().is_empty()
+    }
+
+    fn is_alive(&self, now: u64) -> bool {
+        !self.cell().is_empty() && !self.cell().is_expired(now)
+    }
+}

@@ -1,0 +1,82 @@
+//! What a caller is told.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use threshold_core::{Retry, StoreError, Timestamp, Verdict};
+
+/// The answer to one [`consume`](crate::RateLimiter::consume).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    at: Timestamp,
+    verdict: Verdict,
+}
+
+/// No decision could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsumeError {
+    /// A cost of zero asks for nothing.
+    #[error("a cost must be at least 1; to look without charging, use peek")]
+    ZeroCost,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Decision {
+    pub(crate) const fn new(at: Timestamp, verdict: Verdict) -> Self {
+        Self { at, verdict }
+    }
+
+    /// True if the cost was charged.
+    #[must_use]
+    #[inline]
+    pub fn allowed(&self) -> bool {
+        self.verdict.admitted()
+    }
+
+    /// The capacity that was judged against.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.verdict.limit
+    }
+
+    /// How many more of cost 1 would be allowed at this instant.
+    #[must_use]
+    pub const fn remaining(&self) -> u64 {
+        self.verdict.remaining
+    }
+
+    /// When the same cost is allowed, exactly, if nothing else is charged until then. None if it was allowed,
+    /// and none if it never will be: [`Decision::retryable`] tells the two apart.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.verdict.retry {
+            Retry::After(span) => Some(span.into()),
+            Retry::Now | Retry::Never => None,
+        }
+    }
+
+    /// False if the cost is above the capacity: trying again cannot help.
+    #[must_use]
+    pub fn retryable(&self) -> bool {
+        self.verdict.retry != Retry::Never
+    }
+
+    /// How long until the key is as new, if nothing else is charged.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.verdict.reset.into()
+    }
+
+    /// The store's time of the decision; a refund names it.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
+pub(crate) fn cost(cost: u64) -> Result<NonZeroU64, ConsumeError> {
+    NonZeroU64::new(cost).ok_or(ConsumeError::ZeroCost)
+}

@@ -1,0 +1,58 @@
+//! What this repository does to itself: `cargo xtask test`, `tidy`, `prove` and `bench`.
+
+mod bench;
+mod metadata;
+mod process;
+mod prove;
+mod setup;
+mod steps;
+mod terminal;
+mod test;
+mod tidy;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// What this repository does to itself.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask", after_help = "Example: cargo xtask test")]
+enum Task {
+    /// Run every check, in order, stopping at the first that fails. This is what CI runs.
+    #[command(after_help = "Examples:\n  cargo xtask test\n  cargo xtask test fmt clippy")]
+    Test {
+        /// Run only these steps
+        #[arg(value_name = "STEP", value_parser = steps::names())]
+        steps: Vec<String>,
+    },
+    /// Check the habits a compiler cannot: borders, sizes, clock reads, marks left behind, links.
+    #[command(after_help = "Example: cargo xtask tidy")]
+    Tidy,
+    /// Run the tests at full figures and write docs/operations/proof.md.
+    #[command(after_help = "Example: cargo xtask prove")]
+    Prove,
+    /// Run the benchmarks, handing every argument on to them.
+    #[command(after_help = "Examples:\n  cargo xtask bench\n  cargo xtask bench -- --help")]
+    Bench {
+        /// Arguments for the benchmark program
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Task::parse() {
+        Task::Test { steps } => test::run(steps::STEPS, &steps),
+        Task::Tidy => tidy::run(),
+        Task::Prove => prove::run(),
+        Task::Bench { args } => bench::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal::error(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}

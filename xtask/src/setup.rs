@@ -1,0 +1,78 @@
+//! The first step: what the others need is here, or is fetched.
+
+use crate::process::{self, Failure};
+use crate::terminal;
+
+/// One tool the steps call.
+struct Tool {
+    name: &'static str,
+    /// Succeeds exactly when the tool is usable: a binary on the path may still be broken.
+    detect: &'static str,
+    /// Command lines that install it, in order.
+    install: &'static [&'static str],
+}
+
+const fn tool(name: &'static str, detect: &'static str, install: &'static [&'static str]) -> Tool {
+    Tool { name, detect, install }
+}
+
+/// One line per tool. A system or npm package is one more line:
+/// `tool("redis", "redis-server --version", &["apt-get update", "apt-get install --yes redis-server"])`.
+const TOOLS: &[Tool] = &[
+    tool("rustfmt", "cargo fmt --version", &["rustup component add rustfmt"]),
+    tool("clippy", "cargo clippy --version", &["rustup component add clippy"]),
+    tool("cargo-nextest", "cargo nextest --version", &["cargo install cargo-nextest --locked"]),
+];
+
+pub(crate) fn run() -> Result<(), Failure> {
+    TOOLS.iter().try_for_each(ensure)
+}
+
+fn ensure(tool: &Tool) -> Result<(), Failure> {
+    if is_present(tool) {
+        terminal::say(format_args!("{}: present", tool.name));
+        return Ok(());
+    }
+    terminal::say(format_args!("{}: missing, installing", tool.name));
+    for line in tool.install {
+        process::run(&mut process::command(line)).map_err(|failure| by_hand(tool, &failure.to_string()))?;
+    }
+    if is_present(tool) {
+        return Ok(());
+    }
+    Err(by_hand(tool, &format!("it was installed, but `{}` still fails", tool.detect)))
+}
+
+fn is_present(tool: &Tool) -> bool {
+    process::succeeds(&mut process::command(tool.detect))
+}
+
+fn by_hand(tool: &Tool, why: &str) -> Failure {
+    let install = tool.install.join(" && ");
+    Failure::new(format!("{} is missing: {why}; install it with `{install}`", tool.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_present_tool_is_not_installed_again() {
+        let present = tool("git", "git --version", &["no-such-installer"]);
+        assert!(ensure(&present).is_ok());
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_installed_says_how_to_do_it_by_hand() {
+        let missing = tool("ghost", "no-such-program", &["no-such-installer ghost"]);
+        let failure = ensure(&missing).unwrap_err().to_string();
+        assert!(failure.contains("ghost is missing"), "{failure}");
+        assert!(failure.contains("install it with `no-such-installer ghost`"), "{failure}");
+    }
+
+    #[test]
+    fn an_installation_that_changes_nothing_is_a_failure() {
+        let stubborn = tool("ghost", "no-such-program", &["git --version"]);
+        assert!(ensure(&stubborn).unwrap_err().to_string().contains("still fails"));
+    }
+}
