@@ -91,9 +91,6 @@ pub enum LimitError {
     /// A calendar window must tile the UTC day.
     #[error("a calendar window of {0} does not divide a UTC day; use a minute, an hour, a day or a divisor")]
     NotCalendar(Span),
-    /// A window must be short enough that two of them fit.
-    #[error("a window of {0} is longer than {max}", max = Span::MAX)]
-    WindowTooLong(Span),
 }
 
 impl Algorithm {

@@ -76,7 +76,7 @@ pub struct Verdict {
     pub retry: Retry,
     /// The capacity that was judged against.
     pub limit: u64,
-    /// How many more of cost 1 would be admitted at this instant, after this batch.
+    /// How many more of cost 1 would be admitted at this instant, after this step.
     pub remaining: u64,
     /// How long until the key is as new, if nothing else is charged.
     pub reset: Span,
@@ -87,7 +87,8 @@ pub struct Verdict {
 pub enum Retry {
     /// It was.
     Now,
-    /// After this long and not one tick earlier, if nothing else is charged until then.
+    /// After this long and not one tick earlier, if nothing else is charged until then. The one exception is a
+    /// store that has no room to write an admission down: it says a second.
     After(Span),
     /// At no time: the cost is above the capacity, or the permit is gone.
     Never,

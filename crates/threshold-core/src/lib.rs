@@ -37,5 +37,5 @@ pub use batch::{Action, Batch, BatchError, Mode, Outcome, Partition, PermitId, R
 pub use guarantee::Guarantee;
 pub use key::{Key, LimitId, LimitIdError, LimitKey, Parts, Secret};
 pub use rate::{Rate, RateError, Unit};
-pub use store::{DynStore, Health, Store, StoreError, StoreErrorKind, Swept};
+pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};
 pub use time::{Clock, ManualClock, Span, Timestamp};

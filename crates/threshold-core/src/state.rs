@@ -120,7 +120,8 @@ pub(crate) struct LogUndo {
     /// The entry that the push joined, as it was before.
     last: Option<Entry>,
     expires: u64,
-    merged: bool,
+    /// Whether the log was merged before and after the push.
+    merged: (bool, bool),
 }
 
 impl Log {
@@ -156,7 +157,9 @@ impl Log {
     /// Folds all entries into one and goes on that way: safe where memory is short, stricter than needed.
     pub fn merge(&mut self) {
         if let Some(last) = self.entries.back().copied() {
-            self.entries = VecDeque::from([Entry { at: last.at, cost: self.cost }]);
+            // Room for the next entry too, which stands beside this one once it has expired.
+            self.entries = VecDeque::with_capacity(2);
+            self.entries.push_back(Entry { at: last.at, cost: self.cost });
         }
         self.merged = true;
     }
@@ -164,7 +167,7 @@ impl Log {
     /// Starts this new log from what a shared one remembers: as one entry, so it fits anywhere.
     pub fn inherit(&mut self, shared: Option<&Self>) {
         if let Some((shared, last)) = shared.and_then(|shared| Some((shared, shared.entries.back()?))) {
-            self.push(Entry { at: last.at, cost: shared.cost }, shared.expires);
+            self.push(Entry { at: last.at, cost: shared.cost }, None, shared.expires);
         }
     }
 
@@ -174,40 +177,51 @@ impl Log {
         self.merged
     }
 
+    /// The earliest instant that `now` may be taken for: time does not go back behind an admission.
+    pub(crate) fn not_before(&self, now: u64) -> u64 {
+        self.entries.back().map_or(now, |last| now.max(last.at))
+    }
+
+    /// What the entries after `last_gone` cost.
+    pub(crate) fn cost_after(&self, last_gone: u64) -> u64 {
+        let gone = self.entries.iter().take_while(|entry| entry.at <= last_gone);
+        self.cost - gone.map(|entry| entry.cost).sum::<u64>()
+    }
+
     /// Forgets the entries of `last_gone` and earlier.
-    pub fn forget(&mut self, last_gone: u64) {
+    pub(crate) fn forget(&mut self, last_gone: u64) {
         while let Some(entry) = self.entries.front().filter(|entry| entry.at <= last_gone) {
             self.cost -= entry.cost;
             self.entries.pop_front();
         }
-        if self.entries.is_empty() {
-            self.merged = false;
-        }
     }
 
-    /// Adds an admission that stops counting at `expires`.
-    pub(crate) fn push(&mut self, entry: Entry, expires: u64) -> LogUndo {
-        let previous_expiry = std::mem::replace(&mut self.expires, expires);
+    /// Adds an admission, which stops counting at `expires` and before which all up to `last_gone` has expired.
+    pub(crate) fn push(&mut self, entry: Entry, last_gone: Option<u64>, expires: u64) -> LogUndo {
+        let was_merged = self.merged;
+        let expires = std::mem::replace(&mut self.expires, expires);
         self.cost += entry.cost;
-        let merged = self.merged;
-        let last = match self.entries.back_mut() {
-            Some(last) if merged || last.at == entry.at => {
+        let counts = |last: &&mut Entry| last_gone.is_none_or(|gone| last.at > gone);
+        let last = match self.entries.back_mut().filter(counts) {
+            Some(last) if was_merged || last.at == entry.at => {
                 let before = *last;
                 *last = Entry { at: entry.at, cost: before.cost + entry.cost };
                 Some(before)
             }
-            _ => {
+            other => {
+                // Nothing that counts is left to be merged with: the log is exact again.
+                self.merged = was_merged && other.is_some();
                 self.entries.push_back(entry);
                 None
             }
         };
-        LogUndo { cost: entry.cost, last, expires: previous_expiry, merged }
+        LogUndo { cost: entry.cost, last, expires, merged: (was_merged, self.merged) }
     }
 
     /// Takes the latest [`Log::push`] back.
     pub(crate) fn undo(&mut self, undo: LogUndo) {
         self.cost -= undo.cost;
-        if self.merged != undo.merged {
+        if self.merged != undo.merged.1 {
             // Merged since: what it was before is gone, so only the cost is taken back.
             self.entries.iter_mut().for_each(|entry| entry.cost -= undo.cost);
             self.entries.retain(|entry| entry.cost > 0);
@@ -215,7 +229,7 @@ impl Log {
         }
         self.entries.pop_back();
         self.entries.extend(undo.last);
-        self.expires = undo.expires;
+        (self.expires, self.merged) = (undo.expires, undo.merged.0);
     }
 
     /// Takes back up to `cost` of what was admitted at `at`.
@@ -246,14 +260,14 @@ pub struct Permit {
     pub cost: u64,
 }
 
-/// The permits of a concurrency limit that are out.
+/// The permits of a concurrency limit that are out, the first to lapse first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permits {
     held: Vec<Permit>,
 }
 
 impl Permits {
-    /// The permits that are out, in no order; some may have lapsed.
+    /// The permits that are out, the first to lapse first; some may have lapsed.
     #[must_use]
     pub fn held(&self) -> &[Permit] {
         &self.held
@@ -262,7 +276,7 @@ impl Permits {
     /// True once no permit is out.
     #[must_use]
     pub fn is_expired(&self, now_micros: u64) -> bool {
-        self.held.iter().all(|permit| permit.expires <= now_micros)
+        self.live(now_micros).is_empty()
     }
 
     /// Permits that fit without taking more memory.
@@ -276,21 +290,29 @@ impl Permits {
         self.held.reserve_exact(more);
     }
 
-    pub(crate) fn drop_lapsed(&mut self, now: u64) {
-        self.held.retain(|permit| permit.expires > now);
+    pub(crate) fn live(&self, now: u64) -> &[Permit] {
+        &self.held[self.lapsed(now)..]
     }
 
-    pub(crate) fn find(&mut self, id: PermitId) -> Option<&mut Permit> {
-        self.held.iter_mut().find(|permit| permit.id == id)
+    /// Drops what had lapsed when the latest permit was taken or renewed: `lifetime` before that one lapses.
+    pub(crate) fn drop_lapsed(&mut self, lifetime: u64) {
+        if let Some(latest) = self.held.last() {
+            self.held.drain(..self.lapsed(latest.expires - lifetime));
+        }
     }
 
     pub(crate) fn add(&mut self, permit: Permit) {
-        self.held.push(permit);
+        self.held.insert(self.lapsed(permit.expires), permit);
     }
 
     pub(crate) fn remove(&mut self, id: PermitId) -> Option<Permit> {
         let index = self.held.iter().position(|permit| permit.id == id)?;
-        Some(self.held.swap_remove(index))
+        Some(self.held.remove(index))
+    }
+
+    /// How many have lapsed by `now`.
+    fn lapsed(&self, now: u64) -> usize {
+        self.held.partition_point(|permit| permit.expires <= now)
     }
 }
 
@@ -309,19 +331,19 @@ mod tests {
     #[test]
     fn a_merged_log_never_counts_less_than_the_full_one() {
         let mut log = Log::default();
-        log.push(Entry { at: 10, cost: 2 }, 110);
-        log.push(Entry { at: 20, cost: 3 }, 120);
+        log.push(Entry { at: 10, cost: 2 }, None, 110);
+        log.push(Entry { at: 20, cost: 3 }, None, 120);
         log.merge();
         assert_eq!(log.entries(), &[Entry { at: 20, cost: 5 }]);
-        log.push(Entry { at: 30, cost: 1 }, 130);
+        log.push(Entry { at: 30, cost: 1 }, None, 130);
         assert_eq!(log.entries(), &[Entry { at: 30, cost: 6 }]);
     }
 
     #[test]
     fn undo_after_a_merge_takes_back_the_cost_alone() {
         let mut log = Log::default();
-        log.push(Entry { at: 10, cost: 2 }, 110);
-        let undo = log.push(Entry { at: 20, cost: 3 }, 120);
+        log.push(Entry { at: 10, cost: 2 }, None, 110);
+        let undo = log.push(Entry { at: 20, cost: 3 }, None, 120);
         log.merge();
         log.undo(undo);
         assert_eq!(log.entries(), &[Entry { at: 20, cost: 2 }]);
@@ -331,13 +353,13 @@ mod tests {
     fn undo_leaves_a_log_as_it_was() {
         for merged in [false, true] {
             let mut log = Log::default();
-            log.push(Entry { at: 10, cost: 2 }, 110);
+            log.push(Entry { at: 10, cost: 2 }, None, 110);
             if merged {
                 log.merge();
             }
             for at in [10, 11] {
                 let before = log.clone();
-                let undo = log.push(Entry { at, cost: 1 }, at + 100);
+                let undo = log.push(Entry { at, cost: 1 }, None, at + 100);
                 log.undo(undo);
                 assert_eq!(log, before);
             }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use crate::batch::{Batch, Outcome, Step, Verdict};
 use crate::key::Key;
@@ -33,18 +34,16 @@ pub trait Store: Send + Sync {
     /// Judges the batch and charges nothing.
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
-    /// Takes back charges that the batch made at `charged_at` ([`Outcome::at`]), as far as they are still felt.
-    fn refund(
-        &self,
-        batch: &Batch,
-        charged_at: Timestamp,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Takes back what the batch was charged by `outcome`, as far as it is still felt. Costs may be smaller than
+    /// those that were charged, to take back a part.
+    fn refund(&self, batch: &Batch, outcome: &Outcome)
+    -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Forgets all that is known of the keys.
     fn reset(&self, keys: &[Key]) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Looks at up to `budget` states and drops the expired ones, which loses nothing. Goes on where the last
-    /// call stopped.
+    /// Looks at about `budget` states, in steps that suit the store, and drops the expired ones, which loses
+    /// nothing. Goes on where the last call stopped.
     fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send;
 
     /// Says whether the store answers.
@@ -145,86 +144,92 @@ impl fmt::Display for StoreErrorKind {
 /// A future on the heap, for the object-safe twin.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// [`Store`] for `dyn`: the same verbs behind boxed futures. Every store has it.
+/// [`Store`] for `dyn`: the same verbs behind boxed futures. Every store has it, and [`SharedStore`] is a store
+/// again, so there is no need to call it by these names.
 pub trait DynStore: Send + Sync {
     /// [`Store::apply`].
-    fn apply<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
     /// [`Store::peek`].
-    fn peek<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
     /// [`Store::refund`].
-    fn refund<'a>(&'a self, batch: &'a Batch, charged_at: Timestamp)
-    -> BoxFuture<'a, Result<(), StoreError>>;
+    fn refund_boxed<'a>(
+        &'a self,
+        batch: &'a Batch,
+        outcome: &'a Outcome,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
     /// [`Store::reset`].
-    fn reset<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn reset_boxed<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>>;
     /// [`Store::sweep`].
-    fn sweep(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>>;
+    fn sweep_boxed(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>>;
     /// [`Store::health`].
-    fn health(&self) -> BoxFuture<'_, Health>;
+    fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn close_boxed(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 impl<S: Store> DynStore for S {
-    fn apply<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(Store::apply(self, batch))
     }
 
-    fn peek<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
+    fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(Store::peek(self, batch))
     }
 
-    fn refund<'a>(
+    fn refund_boxed<'a>(
         &'a self,
         batch: &'a Batch,
-        charged_at: Timestamp,
+        outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(Store::refund(self, batch, charged_at))
+        Box::pin(Store::refund(self, batch, outcome))
     }
 
-    fn reset<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn reset_boxed<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(Store::reset(self, keys))
     }
 
-    fn sweep(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>> {
+    fn sweep_boxed(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>> {
         Box::pin(Store::sweep(self, budget))
     }
 
-    fn health(&self) -> BoxFuture<'_, Health> {
+    fn health_boxed(&self) -> BoxFuture<'_, Health> {
         Box::pin(Store::health(self))
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn close_boxed(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(Store::close(self))
     }
 }
 
-/// A shared store of any kind is a store again.
-impl Store for std::sync::Arc<dyn DynStore> {
+/// A store of any kind, chosen at run time.
+pub type SharedStore = Arc<dyn DynStore>;
+
+impl Store for SharedStore {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        (**self).apply(batch).await
+        (**self).apply_boxed(batch).await
     }
 
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        (**self).peek(batch).await
+        (**self).peek_boxed(batch).await
     }
 
-    async fn refund(&self, batch: &Batch, charged_at: Timestamp) -> Result<(), StoreError> {
-        (**self).refund(batch, charged_at).await
+    async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
+        (**self).refund_boxed(batch, outcome).await
     }
 
     async fn reset(&self, keys: &[Key]) -> Result<(), StoreError> {
-        (**self).reset(keys).await
+        (**self).reset_boxed(keys).await
     }
 
     async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
-        (**self).sweep(budget).await
+        (**self).sweep_boxed(budget).await
     }
 
     async fn health(&self) -> Health {
-        (**self).health().await
+        (**self).health_boxed().await
     }
 
     async fn close(&self) -> Result<(), StoreError> {
-        (**self).close().await
+        (**self).close_boxed().await
     }
 }

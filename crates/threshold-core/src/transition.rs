@@ -21,6 +21,9 @@ pub trait States {
     /// The cell of `key`; [`Cell::EMPTY`] if there is none.
     fn cell(&mut self, key: &Key) -> Cell;
 
+    /// The cell of `key` if it is this key's alone: what others share is not to be refunded to one of them.
+    fn own_cell(&mut self, key: &Key) -> Option<Cell>;
+
     /// Stores what an admission left behind; false if there is no room for it, which refuses the step.
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool;
 
@@ -74,25 +77,32 @@ pub fn peek(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome
     outcome
 }
 
-/// Takes back charges that `steps` made at `charged_at`, as far as they are still felt. Never leaves more than
-/// if the charges had not been made.
-pub fn refund(steps: &[Step], charged_at: Timestamp, now: Timestamp, states: &mut impl States) {
-    let (charged, at) = (charged_at.as_micros(), now.as_micros());
-    for Step { key, algorithm, action, .. } in steps {
-        let Action::Consume(cost) = action else { continue };
-        let cost = cost.get();
-        let cell = match algorithm {
-            Algorithm::TokenBucket(bucket) => bucket.refund(states.cell(key), cost, charged, at),
-            Algorithm::FixedWindow(window) => window.refund(states.cell(key), cost, charged, at),
-            Algorithm::SlidingWindow(window) => window.refund(states.cell(key), cost, charged, at),
-            Algorithm::SlidingLog(_) => {
-                states.log(key).into_iter().for_each(|log| log.refund(charged, cost));
-                continue;
-            }
-            Algorithm::Concurrency(_) => continue,
-        };
-        states.restore_cell(key, cell);
+/// Takes back what `steps` were charged by `outcome`, as far as it is still felt. What stays admitted stays
+/// within the guarantee, whatever was admitted in between.
+///
+/// A smaller cost than was charged takes back that much. Steps that were not charged are passed over.
+pub fn refund(steps: &[Step], outcome: &Outcome, now: Timestamp, states: &mut impl States) {
+    if !outcome.admitted() {
+        return;
     }
+    let charged = steps.iter().zip(&outcome.verdicts).filter(|(_, verdict)| verdict.admitted());
+    charged.for_each(|(step, _)| refund_one(step, outcome.at, now, states));
+}
+
+fn refund_one(step: &Step, charged_at: Timestamp, now: Timestamp, states: &mut impl States) {
+    let (key, charged_at, now) = (&step.key, charged_at.as_micros(), now.as_micros());
+    let Action::Consume(cost) = step.action else { return };
+    if let (Algorithm::SlidingLog(_), Some(log)) = (&step.algorithm, states.log(key)) {
+        log.refund(charged_at, cost.get());
+    }
+    let Some(cell) = states.own_cell(key) else { return };
+    let cell = match &step.algorithm {
+        Algorithm::TokenBucket(bucket) => bucket.refund(cell, cost.get(), charged_at, now),
+        Algorithm::FixedWindow(window) => window.refund(cell, cost.get(), charged_at, now),
+        Algorithm::SlidingWindow(window) => window.refund(cell, cost.get(), charged_at, now),
+        Algorithm::SlidingLog(_) | Algorithm::Concurrency(_) => return,
+    };
+    states.restore_cell(key, cell);
 }
 
 /// One verdict and one undo for each step, everything admitted being charged.
@@ -194,7 +204,7 @@ fn take_back(steps: &[Step], undos: SmallVec<[Undo; 4]>, states: &mut impl State
             Undo::Cell(before) => states.restore_cell(&step.key, before),
             Undo::Log(undo) => states.log(&step.key).into_iter().for_each(|log| log.undo(undo)),
             Undo::Permit(undo) => {
-                states.permits(&step.key).into_iter().for_each(|permits| undo.apply(permits))
+                states.permits(&step.key).into_iter().for_each(|permits| undo.apply(permits));
             }
         }
     }

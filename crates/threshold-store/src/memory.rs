@@ -89,16 +89,17 @@ impl<C: Clock> MemoryStore<C> {
     /// Judges and charges a batch, without a future: nothing here ever waits for anything but a lock.
     #[must_use]
     pub fn apply_now(&self, batch: &Batch) -> Outcome {
-        let now = self.inner.clock.now();
-        transition::apply(batch.steps(), now, &mut self.lock(batch.steps()))
+        let (now, mut states) = self.lock(batch.steps());
+        transition::apply(batch.steps(), now, &mut states)
     }
 
     /// Judges and charges one step, without a future.
     #[must_use]
     #[inline]
     pub fn apply_one_now(&self, step: &Step) -> (Timestamp, Verdict) {
-        let now = self.inner.clock.now();
         let mut shard = self.inner.shards[self.shard_of(&step.key)].0.lock();
+        // Under the lock, for the reason that `lock` gives.
+        let now = self.inner.clock.now();
         (now, transition::apply_one(step, now, &mut *shard))
     }
 
@@ -116,8 +117,29 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// Looks at up to `budget` states, one shard at a time, and drops the expired ones.
-    fn sweep_now(&self, budget: usize) -> Swept {
+    /// Judges a batch and charges nothing, without a future.
+    #[must_use]
+    pub fn peek_now(&self, batch: &Batch) -> Outcome {
+        let (now, mut states) = self.lock(batch.steps());
+        transition::peek(batch.steps(), now, &mut states)
+    }
+
+    /// Takes back what a batch was charged, without a future.
+    pub fn refund_now(&self, batch: &Batch, outcome: &Outcome) {
+        let (now, mut states) = self.lock(batch.steps());
+        transition::refund(batch.steps(), outcome, now, &mut states);
+    }
+
+    /// Forgets all that is known of the keys, without a future.
+    pub fn reset_now(&self, keys: &[Key]) {
+        for key in keys {
+            self.inner.shards[self.shard_of(key)].0.lock().reset(key);
+        }
+    }
+
+    /// Drops what has expired, one whole shard after the other until about `budget` states were looked at,
+    /// without a future. Only the shard at hand is locked.
+    pub fn sweep_now(&self, budget: usize) -> Swept {
         let now = self.inner.clock.now();
         let mut swept = Swept::default();
         let mut left = budget;
@@ -126,18 +148,19 @@ impl<C: Clock> MemoryStore<C> {
                 break;
             }
             let index = self.inner.sweep_from.fetch_add(1, Ordering::Relaxed) % self.inner.shards.len();
-            let mut shard = self.inner.shards[index].0.lock();
-            let slots = shard.slots();
-            let part = shard.sweep(slots, true, now);
-            left = left.saturating_sub(slots.max(1));
+            let (part, looked_at) = self.inner.shards[index].0.lock().sweep(now);
+            left = left.saturating_sub(looked_at.max(1));
             swept.seen += part.seen;
             swept.dropped += part.dropped;
         }
         swept
     }
 
-    fn lock(&self, steps: &[Step]) -> Locked<'_> {
-        Locked::new(&self.inner.shards, steps.iter().map(|step| step.key))
+    /// Locks what `steps` need, then reads the clock. Not the other way round: while a batch waits for a lock,
+    /// others go on, and what they drop as expired still counts at the time before the wait.
+    fn lock(&self, steps: &[Step]) -> (Timestamp, Locked<'_>) {
+        let locked = Locked::new(&self.inner.shards, steps.iter().map(|step| step.key));
+        (self.inner.clock.now(), locked)
     }
 
     #[inline]
@@ -167,24 +190,20 @@ impl<C: Clock> Store for MemoryStore<C> {
     }
 
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
-        let now = self.inner.clock.now();
-        ready(Ok(transition::peek(batch.steps(), now, &mut self.lock(batch.steps()))))
+        ready(Ok(self.peek_now(batch)))
     }
 
     fn refund(
         &self,
         batch: &Batch,
-        charged_at: Timestamp,
+        outcome: &Outcome,
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        let now = self.inner.clock.now();
-        transition::refund(batch.steps(), charged_at, now, &mut self.lock(batch.steps()));
+        self.refund_now(batch, outcome);
         ready(Ok(()))
     }
 
     fn reset(&self, keys: &[Key]) -> impl Future<Output = Result<(), StoreError>> + Send {
-        for key in keys {
-            self.inner.shards[self.shard_of(key)].0.lock().reset(key);
-        }
+        self.reset_now(keys);
         ready(Ok(()))
     }
 

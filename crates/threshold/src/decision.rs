@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use threshold_core::{Retry, StoreError, Timestamp, Verdict};
+use threshold_core::{Outcome, Retry, StoreError, Timestamp, Verdict};
 
 /// The answer to one [`consume`](crate::RateLimiter::consume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,15 @@ impl Decision {
         self.verdict.reset.into()
     }
 
-    /// The store's time of the decision; a refund names it.
+    /// The store's time of the decision.
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// The decision as the outcome of a batch of one.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome { at: self.at, verdicts: [self.verdict].into_iter().collect(), retry: self.verdict.retry }
     }
 }
 

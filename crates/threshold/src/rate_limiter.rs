@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use threshold_core::{
-    Algorithm, AlgorithmKind, Batch, Clock, Guarantee, Key, LimitError, LimitId, LimitIdError, LimitKey,
-    Parts, Rate, RateError, Secret, Step, Store,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Guarantee, Key, LimitError, LimitId, LimitIdError,
+    LimitKey, Parts, PermitId, Rate, RateError, Secret, Step, Store,
 };
 use threshold_store::{MemoryStore, random_secret};
 
@@ -105,11 +105,10 @@ impl<S: Store> RateLimiterBuilder<S> {
 }
 
 impl<S: Store> RateLimiter<S> {
-    /// Charges `cost` to `key` if the limit allows it.
+    /// Charges `cost` to `key` if the limit allows it. A concurrency limit charges nobody: use
+    /// [`acquire`](Self::acquire).
     pub async fn consume(&self, key: impl Parts, cost: u64) -> Result<Decision, ConsumeError> {
-        let step = self.checked_step(key, cost)?;
-        let (at, verdict) = self.store.apply_one(&step).await?;
-        Ok(Decision::new(at, verdict))
+        self.act(key, Action::Consume(self::cost(cost)?)).await
     }
 
     /// What [`consume`](Self::consume) would answer now; charges nothing.
@@ -122,7 +121,34 @@ impl<S: Store> RateLimiter<S> {
     /// Takes back a cost that `decision` allowed, as far as it is still felt.
     pub async fn refund(&self, key: impl Parts, cost: u64, decision: &Decision) -> Result<(), ConsumeError> {
         let batch = Batch::from(self.checked_step(key, cost)?);
-        Ok(self.store.refund(&batch, decision.at()).await?)
+        Ok(self.store.refund(&batch, &decision.outcome()).await?)
+    }
+
+    /// Takes a permit of a concurrency limit, or renews it if `permit` is held already. Elsewhere refused.
+    pub async fn acquire(
+        &self,
+        key: impl Parts,
+        permit: PermitId,
+        cost: u64,
+    ) -> Result<Decision, ConsumeError> {
+        let cost = self::cost(cost)?;
+        self.act(key, Action::Acquire(permit, cost)).await
+    }
+
+    /// Keeps a permit; refused once it has lapsed.
+    pub async fn renew(&self, key: impl Parts, permit: PermitId) -> Result<Decision, ConsumeError> {
+        self.act(key, Action::Renew(permit)).await
+    }
+
+    /// Gives a permit back.
+    pub async fn release(&self, key: impl Parts, permit: PermitId) -> Result<Decision, ConsumeError> {
+        self.act(key, Action::Release(permit)).await
+    }
+
+    async fn act(&self, key: impl Parts, action: Action) -> Result<Decision, ConsumeError> {
+        let step = Step { action, ..self.step(key, NonZeroU64::MIN) };
+        let (at, verdict) = self.store.apply_one(&step).await?;
+        Ok(Decision::new(at, verdict))
     }
 
     /// Forgets all that was charged to `key`.

@@ -47,6 +47,12 @@ impl Concurrency {
         Span::from_micros(self.lifetime)
     }
 
+    /// Drops what had lapsed when the latest permit was taken or renewed. Later is too late to drop: nobody
+    /// knows yet whether the time that a refused or peeked step came at will really be.
+    pub fn drop_lapsed(&self, permits: &mut Permits) {
+        permits.drop_lapsed(self.lifetime);
+    }
+
     /// Takes a permit, or renews the one that `id` holds already.
     pub(crate) fn acquire(
         &self,
@@ -54,20 +60,22 @@ impl Concurrency {
         (id, cost): (PermitId, u64),
         now: u64,
     ) -> (Verdict, Option<PermitUndo>) {
-        permits.drop_lapsed(now);
         if let Some(undo) = self.extend(permits, id, now) {
             return (self.verdict(permits, now, Retry::Now), Some(undo));
         }
-        let used = used(permits);
         if cost > self.count {
             return (self.verdict(permits, now, Retry::Never), None);
         }
+        let used = used(permits, now);
         if used + cost > self.count {
-            let wait = Self::frees_at(permits, used + cost - self.count) - now;
+            let wait = frees_at(permits, used + cost - self.count, now) - now;
             return (self.verdict(permits, now, Retry::After(Span::from_micros(wait))), None);
         }
+        self.drop_lapsed(permits);
+        // One that lapsed may still stand under the same name.
+        let undo = permits.remove(id).map_or(PermitUndo::Drop(id), PermitUndo::Restore);
         permits.add(Permit { id, expires: now + self.lifetime, cost });
-        (self.verdict(permits, now, Retry::Now), Some(PermitUndo::Drop(id)))
+        (self.verdict(permits, now, Retry::Now), Some(undo))
     }
 
     /// Renews the permit that `id` holds; refused if it has lapsed or was never taken.
@@ -77,7 +85,6 @@ impl Concurrency {
         id: PermitId,
         now: u64,
     ) -> (Verdict, Option<PermitUndo>) {
-        permits.drop_lapsed(now);
         let undo = self.extend(permits, id, now);
         let retry = if undo.is_some() { Retry::Now } else { Retry::Never };
         (self.verdict(permits, now, retry), undo)
@@ -90,38 +97,23 @@ impl Concurrency {
         id: PermitId,
         now: u64,
     ) -> (Verdict, Option<PermitUndo>) {
-        permits.drop_lapsed(now);
         let undo = permits.remove(id).map(PermitUndo::Restore);
         (self.verdict(permits, now, Retry::Now), undo)
     }
 
     fn extend(&self, permits: &mut Permits, id: PermitId, now: u64) -> Option<PermitUndo> {
-        let permit = permits.find(id)?;
-        let before = *permit;
-        permit.expires = permit.expires.max(now + self.lifetime);
+        let before = *permits.live(now).iter().find(|permit| permit.id == id)?;
+        permits.remove(id);
+        permits.add(Permit { expires: before.expires.max(now + self.lifetime), ..before });
         Some(PermitUndo::Restore(before))
     }
 
-    /// When permits worth `needed` have lapsed if nobody renews or releases.
-    fn frees_at(permits: &Permits, needed: u64) -> u64 {
-        let mut lapses: Vec<_> = permits.held().iter().map(|permit| (permit.expires, permit.cost)).collect();
-        lapses.sort_unstable();
-        let mut freed = 0;
-        let last_needed = lapses.into_iter().find(|(_, cost)| {
-            freed += cost;
-            freed >= needed
-        });
-        last_needed.map_or(0, |(expires, _)| expires)
-    }
-
     pub(crate) fn verdict(&self, permits: &Permits, now: u64, retry: Retry) -> Verdict {
-        let live = permits.held().iter().filter(|permit| permit.expires > now);
-        let used: u64 = live.clone().map(|permit| permit.cost).sum();
-        let last = live.map(|permit| permit.expires).max().unwrap_or(now);
+        let last = permits.live(now).last().map_or(now, |permit| permit.expires);
         Verdict {
             retry,
             limit: self.count,
-            remaining: self.count.saturating_sub(used),
+            remaining: self.count.saturating_sub(used(permits, now)),
             reset: Span::from_micros(last - now),
         }
     }
@@ -141,6 +133,16 @@ impl PermitUndo {
     }
 }
 
-fn used(permits: &Permits) -> u64 {
-    permits.held().iter().map(|permit| permit.cost).sum()
+fn used(permits: &Permits, now: u64) -> u64 {
+    permits.live(now).iter().map(|permit| permit.cost).sum()
+}
+
+/// When permits worth `needed` have lapsed if nobody renews or releases.
+fn frees_at(permits: &Permits, needed: u64, now: u64) -> u64 {
+    let mut freed = 0;
+    let last_needed = permits.live(now).iter().find(|permit| {
+        freed += permit.cost;
+        freed >= needed
+    });
+    last_needed.map_or(now, |permit| permit.expires)
 }

@@ -37,43 +37,59 @@ impl SlidingLog {
         Span::from_micros(self.period)
     }
 
-    /// Forgets what has left the window by `now`.
-    pub fn forget_expired(&self, log: &mut Log, now_micros: u64) {
-        if let Some(last_gone) = now_micros.checked_sub(self.period) {
+    /// Forgets what had left the window when the last entry was made. Later is too late to forget: nobody knows
+    /// yet whether the time that a refused or peeked step came at will really be.
+    pub fn forget_expired(&self, log: &mut Log) {
+        let last = log.entries().back().map(|last| last.at);
+        if let Some(last_gone) = last.and_then(|last| self.last_gone(last)) {
             log.forget(last_gone);
         }
     }
 
     /// Judges `cost` at `now`; if it is admitted, writes it down and says how to undo that.
     pub(crate) fn consume(&self, log: &mut Log, cost: u64, now: u64) -> (Verdict, Option<LogUndo>) {
-        self.forget_expired(log, now);
-        let used = log.cost();
+        let at = log.not_before(now);
+        let used = self.used(log, at);
         if cost > self.count {
             return (self.verdict(log, now, Retry::Never), None);
         }
         if used + cost > self.count {
-            let at = self.passes_at(log, used + cost - self.count);
-            return (self.verdict(log, now, Retry::After(Span::from_micros(at - now))), None);
+            let wait = self.passes_at(log, at, used + cost - self.count) - now;
+            return (self.verdict(log, now, Retry::After(Span::from_micros(wait))), None);
         }
-        // A clock that went back must not make an entry older than the one before it.
-        let at = log.entries().back().map_or(now, |last| last.at.max(now));
-        let undo = log.push(Entry { at, cost }, at + self.period);
+        self.forget_expired(log);
+        let undo = log.push(Entry { at, cost }, self.last_gone(at), at + self.period);
         (self.verdict(log, now, Retry::Now), Some(undo))
     }
 
-    /// When entries worth `needed` have left the window.
-    fn passes_at(&self, log: &Log, needed: u64) -> u64 {
+    /// What the window that ends at `at` holds.
+    fn used(&self, log: &Log, at: u64) -> u64 {
+        self.last_gone(at).map_or(log.cost(), |last_gone| log.cost_after(last_gone))
+    }
+
+    /// The latest instant that is outside of the window that ends at `at`.
+    fn last_gone(&self, at: u64) -> Option<u64> {
+        at.checked_sub(self.period)
+    }
+
+    /// When entries worth `needed` have left the window that ends at `at`.
+    fn passes_at(&self, log: &Log, at: u64, needed: u64) -> u64 {
         let mut freed = 0;
-        let last_needed = log.entries().iter().find(|entry| {
+        let inside = log.entries().iter().filter(|entry| entry.at + self.period > at);
+        let last_needed = inside.into_iter().find(|entry| {
             freed += entry.cost;
             freed >= needed
         });
-        last_needed.map_or(0, |entry| entry.at + self.period)
+        last_needed.map_or(at, |entry| entry.at + self.period)
     }
 
     fn verdict(&self, log: &Log, now: u64, retry: Retry) -> Verdict {
-        let reset = log.entries().back().map_or(0, |last| last.at + self.period - now);
-        let remaining = self.count.saturating_sub(log.cost());
-        Verdict { retry, limit: self.count, remaining, reset: Span::from_micros(reset) }
+        let last = log.entries().back().map_or(0, |last| last.at + self.period);
+        Verdict {
+            retry,
+            limit: self.count,
+            remaining: self.count.saturating_sub(self.used(log, log.not_before(now))),
+            reset: Span::from_micros(last.saturating_sub(now)),
+        }
     }
 }

@@ -44,20 +44,18 @@ impl Lists {
         now: Timestamp,
         (budget, shortages): (&Budget, &Shortages),
     ) -> Option<&mut Log> {
-        let count = usize::try_from(algorithm.count()).unwrap_or(usize::MAX);
+        // One more than the count: the entry that pushes the first one out stands beside it for a moment.
+        let most = usize::try_from(algorithm.count()).map_or(usize::MAX, |count| count.saturating_add(1));
         if !self.logs.contains_key(&key.hash()) {
             make_room(&mut self.logs, budget, |log| log.is_expired(now.as_micros()), release_log)?;
             let mut log = Log::default();
-            grow_log(&mut log, FIRST_ROOM.min(count), budget)?;
+            grow_log(&mut log, FIRST_ROOM.min(most), budget)?;
             self.logs.insert(key.hash(), log);
         }
         let log = self.logs.get_mut(&key.hash())?;
-        algorithm.forget_expired(log, now.as_micros());
+        algorithm.forget_expired(log);
         let full = log.entries().len() == log.capacity();
-        if full
-            && !log.is_merged()
-            && grow_log(log, (log.capacity() * 2).clamp(FIRST_ROOM, count.max(FIRST_ROOM)), budget).is_none()
-        {
+        if full && !log.is_merged() && grow_log(log, (log.capacity() * 2).min(most), budget).is_none() {
             Shortages::count(&shortages.merged);
             let before = log.capacity();
             log.merge();
@@ -74,15 +72,15 @@ impl Lists {
         now: Timestamp,
         budget: &Budget,
     ) -> Option<&mut Permits> {
-        let count = usize::try_from(limit.count()).unwrap_or(usize::MAX);
+        let most = usize::try_from(limit.count()).map_or(usize::MAX, |count| count.saturating_add(1));
         if !self.permits.contains_key(&key.hash()) {
             make_room(&mut self.permits, budget, |all| all.is_expired(now.as_micros()), release_permits)?;
             self.permits.insert(key.hash(), Permits::default());
         }
         let permits = self.permits.get_mut(&key.hash())?;
+        limit.drop_lapsed(permits);
         if permits.held().len() == permits.capacity() {
-            let room =
-                (permits.capacity() * 2).clamp(FIRST_ROOM.min(count), count.max(permits.capacity() + 1));
+            let room = (permits.capacity() * 2).max(FIRST_ROOM).min(most);
             grow_permits(permits, room, budget)?;
         }
         Some(permits)

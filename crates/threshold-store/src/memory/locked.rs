@@ -50,6 +50,10 @@ impl States for Locked<'_> {
         self.shard(key).cell(key)
     }
 
+    fn own_cell(&mut self, key: &Key) -> Option<Cell> {
+        self.shard(key).own_cell(key)
+    }
+
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
         self.shard(key).set_cell(key, cell, now)
     }

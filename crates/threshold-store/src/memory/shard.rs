@@ -51,22 +51,16 @@ impl Shard {
         self.lists.remove(key, &self.room.states);
     }
 
-    /// Slots that a whole sweep of the shard has to look at.
-    pub(super) const fn slots(&self) -> usize {
-        self.table.slots()
-    }
-
-    /// Looks at up to `budget` slots of the table, drops what is expired and, if `last`, tidies up the rest.
-    pub(super) fn sweep(&mut self, budget: usize, last: bool, now: Timestamp) -> Swept {
+    /// Drops everything that is expired, and gives memory back. Returns what was done and how much it cost, in
+    /// states looked at.
+    pub(super) fn sweep(&mut self, now: Timestamp) -> (Swept, usize) {
         let now = now.as_micros();
-        let (mut seen, mut dropped) = self.table.sweep(budget, now);
-        if last {
-            let (seen_lists, dropped_lists) = self.lists.sweep(now, &self.room.states);
-            (seen, dropped) = (seen + seen_lists, dropped + dropped_lists);
-            self.table.shrink(now, &self.room.states);
-            self.overflow.sweep(now, &self.room.overflow);
-        }
-        Swept { seen, dropped }
+        let looked_at = self.table.slots() + self.lists.len();
+        let (seen, dropped) = self.table.sweep_all(now);
+        let (seen_lists, dropped_lists) = self.lists.sweep(now, &self.room.states);
+        self.table.shrink(now, &self.room.states);
+        self.overflow.sweep(now, &self.room.overflow);
+        (Swept { seen: seen + seen_lists, dropped: dropped + dropped_lists }, looked_at)
     }
 }
 
@@ -78,6 +72,10 @@ impl States for Shard {
             // Almost always empty; if not, the key starts from what its bucket was charged.
             None => self.overflow.cell(key),
         }
+    }
+
+    fn own_cell(&mut self, key: &Key) -> Option<Cell> {
+        self.table.get(key)
     }
 
     #[inline]

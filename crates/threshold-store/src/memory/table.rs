@@ -101,15 +101,22 @@ impl Table {
         }
     }
 
-    /// Looks at up to `budget` slots and frees the expired ones. Returns how many keys it saw and dropped.
-    pub(super) fn sweep(&mut self, budget: usize, now: u64) -> (usize, usize) {
-        let (mut seen, mut dropped) = (0, 0);
-        for _ in 0..budget.min(self.slots.len()) {
+    /// Frees all expired slots. Returns how many keys it saw and dropped.
+    pub(super) fn sweep_all(&mut self, now: u64) -> (usize, usize) {
+        self.cursor = 0;
+        let seen = self.live;
+        let dropped = self.sweep(self.slots.len() + self.live, now);
+        (seen, dropped)
+    }
+
+    /// Looks `looks` times at a slot and frees it if it is expired. Returns how many keys it dropped.
+    fn sweep(&mut self, looks: usize, now: u64) -> usize {
+        let mut dropped = 0;
+        for _ in 0..looks.min(self.slots.len() + self.live) {
             if self.cursor + 1 >= self.slots.len() {
                 self.cursor = 0;
             }
             let cell = self.slots[self.cursor].cell();
-            seen += usize::from(!cell.is_empty());
             if !cell.is_empty() && cell.is_expired(now) {
                 // The slots behind move up, so the cursor stays.
                 self.remove_at(self.cursor);
@@ -118,7 +125,7 @@ impl Table {
                 self.cursor += 1;
             }
         }
-        (seen, dropped)
+        dropped
     }
 
     /// Slots that a whole sweep has to look at.
