@@ -22,10 +22,12 @@ const EVERYTHING: &[Reach] = &[Clock, Environment, Randomness, Task];
 const READS: &[(&str, Reach)] = &[
     ("Instant::now", Clock),
     ("SystemTime::now", Clock),
+    ("quanta::Clock", Clock),
     ("env::var", Environment),
     ("env::var_os", Environment),
     ("env::vars", Environment),
     ("env::vars_os", Environment),
+    ("getrandom::fill", Randomness),
     ("rand::random", Randomness),
     ("rand::rng", Randomness),
     ("thread_rng", Randomness),
@@ -38,6 +40,7 @@ const READS: &[(&str, Reach)] = &[
 /// Where reaching out is at home. `**/name/` is a folder of that name anywhere.
 const HOMES: &[(&str, &[Reach])] = &[
     ("crates/threshold-store/src/clock.rs", &[Clock]),
+    ("crates/threshold-store/src/entropy.rs", &[Randomness]),
     ("crates/threshold-server/", &[Environment, Task]),
     ("crates/threshold-testkit/", EVERYTHING),
     ("xtask/", EVERYTHING),

@@ -9,9 +9,6 @@ use threshold_core::{Key, Timestamp};
 
 use super::budget::{Budget, Shortages};
 
-/// Keys are keyed hashes already: hashing them again would buy nothing.
-type ByKey<V> = HashMap<u128, V, BuildHasherDefault<Halves>>;
-
 /// Logs and permits by key.
 #[derive(Default)]
 pub(super) struct Lists {
@@ -19,20 +16,31 @@ pub(super) struct Lists {
     permits: ByKey<Permits>,
 }
 
+/// Lists by key, in a map whose bytes are reserved.
+///
+/// The map's own capacity cannot tell them: what is removed may leave a mark behind, and marks make the
+/// capacity look smaller than the memory is. So the buckets are counted here.
+#[derive(Default)]
+struct ByKey<V> {
+    /// Keys are keyed hashes already: hashing them again would buy nothing.
+    lists: HashMap<u128, V, BuildHasherDefault<Halves>>,
+    buckets: usize,
+}
+
 /// Entries that a new list has room for.
 const FIRST_ROOM: usize = 4;
 
 impl Lists {
     pub(super) fn len(&self) -> usize {
-        self.logs.len() + self.permits.len()
+        self.logs.lists.len() + self.permits.lists.len()
     }
 
     pub(super) fn log(&mut self, key: &Key) -> Option<&mut Log> {
-        self.logs.get_mut(&key.hash())
+        self.logs.lists.get_mut(&key.hash())
     }
 
     pub(super) fn permits(&mut self, key: &Key) -> Option<&mut Permits> {
-        self.permits.get_mut(&key.hash())
+        self.permits.lists.get_mut(&key.hash())
     }
 
     /// The log of `key` with room for one more entry, merged if the budget is spent; none if the key has no
@@ -46,16 +54,18 @@ impl Lists {
     ) -> Option<&mut Log> {
         // One more than the count: the entry that pushes the first one out stands beside it for a moment.
         let most = usize::try_from(algorithm.count()).map_or(usize::MAX, |count| count.saturating_add(1));
-        if !self.logs.contains_key(&key.hash()) {
-            make_room(&mut self.logs, budget, |log| log.is_expired(now.as_micros()), release_log)?;
+        if !self.logs.lists.contains_key(&key.hash()) {
+            self.logs.make_room(budget, |log| log.is_expired(now.as_micros()), release_log)?;
             let mut log = Log::default();
             grow_log(&mut log, FIRST_ROOM.min(most), budget)?;
-            self.logs.insert(key.hash(), log);
+            self.logs.lists.insert(key.hash(), log);
         }
-        let log = self.logs.get_mut(&key.hash())?;
+        let log = self.logs.lists.get_mut(&key.hash())?;
         algorithm.forget_expired(log);
         let full = log.entries().len() == log.capacity();
-        if full && !log.is_merged() && grow_log(log, (log.capacity() * 2).min(most), budget).is_none() {
+        // A log may be longer than its count once that was lowered.
+        let room = (log.capacity() * 2).min(most).max(log.entries().len() + 1);
+        if full && !log.is_merged() && grow_log(log, room, budget).is_none() {
             Shortages::count(&shortages.merged);
             let before = log.capacity();
             log.merge();
@@ -73,14 +83,14 @@ impl Lists {
         budget: &Budget,
     ) -> Option<&mut Permits> {
         let most = usize::try_from(limit.count()).map_or(usize::MAX, |count| count.saturating_add(1));
-        if !self.permits.contains_key(&key.hash()) {
-            make_room(&mut self.permits, budget, |all| all.is_expired(now.as_micros()), release_permits)?;
-            self.permits.insert(key.hash(), Permits::default());
+        if !self.permits.lists.contains_key(&key.hash()) {
+            self.permits.make_room(budget, |all| all.is_expired(now.as_micros()), release_permits)?;
+            self.permits.lists.insert(key.hash(), Permits::default());
         }
-        let permits = self.permits.get_mut(&key.hash())?;
+        let permits = self.permits.lists.get_mut(&key.hash())?;
         limit.drop_lapsed(permits);
         if permits.held().len() == permits.capacity() {
-            let room = (permits.capacity() * 2).max(FIRST_ROOM).min(most);
+            let room = (permits.capacity() * 2).max(FIRST_ROOM).min(most).max(permits.held().len() + 1);
             grow_permits(permits, room, budget)?;
         }
         Some(permits)
@@ -88,10 +98,10 @@ impl Lists {
 
     /// Forgets all that is known of `key`.
     pub(super) fn remove(&mut self, key: &Key, budget: &Budget) {
-        if let Some(log) = self.logs.remove(&key.hash()) {
+        if let Some(log) = self.logs.lists.remove(&key.hash()) {
             release_log(&log, budget);
         }
-        if let Some(permits) = self.permits.remove(&key.hash()) {
+        if let Some(permits) = self.permits.lists.remove(&key.hash()) {
             release_permits(&permits, budget);
         }
     }
@@ -99,82 +109,106 @@ impl Lists {
     /// Drops all expired lists and gives memory back. Returns how many it saw and dropped.
     pub(super) fn sweep(&mut self, now: u64, budget: &Budget) -> (usize, usize) {
         let seen = self.len();
-        drop_expired(&mut self.logs, budget, |log| log.is_expired(now), release_log);
-        drop_expired(&mut self.permits, budget, |permits| permits.is_expired(now), release_permits);
-        shrink(&mut self.logs, budget);
-        shrink(&mut self.permits, budget);
+        self.logs.drop_expired(budget, |log| log.is_expired(now), release_log);
+        self.permits.drop_expired(budget, |permits| permits.is_expired(now), release_permits);
+        self.logs.shrink(budget);
+        self.permits.shrink(budget);
         (seen, seen - self.len())
     }
 }
 
-/// Makes sure that one more list fits into the map.
-fn make_room<V>(
-    map: &mut ByKey<V>,
-    budget: &Budget,
-    expired: impl Fn(&V) -> bool,
-    release: impl Fn(&V, &Budget),
-) -> Option<()> {
-    if map.len() < map.capacity() {
-        return Some(());
+impl<V> ByKey<V> {
+    /// Makes sure that one more list fits into the map.
+    fn make_room(
+        &mut self,
+        budget: &Budget,
+        expired: impl Fn(&V) -> bool,
+        release: impl Fn(&V, &Budget),
+    ) -> Option<()> {
+        if self.lists.len() == self.lists.capacity() {
+            self.drop_expired(budget, expired, release);
+        }
+        if self.lists.len() < self.lists.capacity() {
+            return Some(());
+        }
+        // With half of its room free, a map that needs more clears its marks away and stays where it is.
+        if self.lists.len() < self.room() / 2 {
+            self.lists.reserve(1);
+            return Some(());
+        }
+        // Otherwise it copies itself into one of twice the size, and both are there for a moment.
+        let grown = (self.buckets * 2).max(4);
+        budget.reserve(Self::bytes(grown)).then(|| {
+            self.lists.reserve(1);
+            budget.release(Self::bytes(std::mem::replace(&mut self.buckets, grown)));
+        })
     }
-    drop_expired(map, budget, expired, release);
-    if map.len() < map.capacity() {
-        return Some(());
+
+    fn drop_expired(&mut self, budget: &Budget, expired: impl Fn(&V) -> bool, release: impl Fn(&V, &Budget)) {
+        self.lists.retain(|_, list| {
+            let gone = expired(list);
+            if gone {
+                release(list, budget);
+            }
+            !gone
+        });
     }
-    let before = map_bytes::<V>(map.capacity());
-    let grown = map_bytes::<V>((map.capacity() * 2).max(3));
-    // The map copies itself into the larger one, so both are there for a moment.
-    budget.reserve(grown).then(|| {
-        map.reserve(1);
-        budget.release(before);
+
+    /// Gives memory back if far fewer lists are left than there is room for.
+    fn shrink(&mut self, budget: &Budget) {
+        let wanted = self.lists.len() * 2;
+        let smaller = Self::buckets_for(wanted);
+        if self.lists.len() * 4 < self.room() && budget.reserve(Self::bytes(smaller)) {
+            self.lists.shrink_to(wanted);
+            budget.release(Self::bytes(std::mem::replace(&mut self.buckets, smaller)));
+        }
+    }
+
+    /// Lists that the buckets have room for: one of them is kept free, or an eighth.
+    const fn room(&self) -> usize {
+        match self.buckets {
+            0..=8 => self.buckets.saturating_sub(1),
+            _ => self.buckets / 8 * 7,
+        }
+    }
+
+    /// The buckets that a map takes for `lists`: a power of two.
+    const fn buckets_for(lists: usize) -> usize {
+        match lists {
+            0 => 0,
+            1..=3 => 4,
+            4..=7 => 8,
+            8..=14 => 16,
+            _ => (lists * 8 / 7).next_power_of_two(),
+        }
+    }
+
+    /// What so many buckets take: the lists, a byte of control each, and sixteen more.
+    const fn bytes(buckets: usize) -> usize {
+        match buckets {
+            0 => 0,
+            _ => buckets * (size_of::<(u128, V)>() + 1) + 16,
+        }
+    }
+}
+
+/// Gives a log room for `room` entries, more than it holds.
+fn grow_log(log: &mut Log, room: usize, budget: &Budget) -> Option<()> {
+    // The entries move into the larger room, so both are there for a moment.
+    budget.reserve(room * size_of::<Entry>()).then(|| {
+        let before = log.capacity();
+        log.reserve(room - log.entries().len());
+        budget.release(before * size_of::<Entry>());
     })
 }
 
-fn drop_expired<V>(
-    map: &mut ByKey<V>,
-    budget: &Budget,
-    expired: impl Fn(&V) -> bool,
-    release: impl Fn(&V, &Budget),
-) {
-    map.retain(|_, list| {
-        let gone = expired(list);
-        if gone {
-            release(list, budget);
-        }
-        !gone
-    });
-}
-
-fn shrink<V>(map: &mut ByKey<V>, budget: &Budget) {
-    let before = map_bytes::<V>(map.capacity());
-    if map.len() * 4 < map.capacity() {
-        map.shrink_to(map.len() * 2);
-        budget.release(before - map_bytes::<V>(map.capacity()));
-    }
-}
-
-/// What a map with room for `capacity` takes: buckets in powers of two, an eighth of them kept free, one byte
-/// of control each.
-fn map_bytes<V>(capacity: usize) -> usize {
-    match capacity {
-        0 => 0,
-        1..=3 => 4 * (size_of::<(u128, V)>() + 1) + 16,
-        _ => (capacity * 8 / 7).next_power_of_two() * (size_of::<(u128, V)>() + 1) + 16,
-    }
-}
-
-fn grow_log(log: &mut Log, room: usize, budget: &Budget) -> Option<()> {
-    let before = log.capacity();
-    budget
-        .reserve(room.saturating_sub(before) * size_of::<Entry>())
-        .then(|| log.reserve(room - log.entries().len()))
-}
-
+/// Gives permits room for `room`, more than are held.
 fn grow_permits(permits: &mut Permits, room: usize, budget: &Budget) -> Option<()> {
-    let before = permits.capacity();
-    budget
-        .reserve(room.saturating_sub(before) * size_of::<Permit>())
-        .then(|| permits.reserve(room - permits.held().len()))
+    budget.reserve(room * size_of::<Permit>()).then(|| {
+        let before = permits.capacity();
+        permits.reserve(room - permits.held().len());
+        budget.release(before * size_of::<Permit>());
+    })
 }
 
 fn release_log(log: &Log, budget: &Budget) {
@@ -203,3 +237,6 @@ impl Hasher for Halves {
         self.0 = high;
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

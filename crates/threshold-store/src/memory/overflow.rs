@@ -113,3 +113,6 @@ fn bucket(key: &Key) -> usize {
     let [low, _] = key.halves();
     (low >> 56) as usize % BUCKETS
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -276,3 +276,6 @@ impl Slot {
         !self.cell().is_empty() && !self.cell().is_expired(now)
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -1,0 +1,35 @@
+//! A judge who knows nothing of states: only what a client was told, and when.
+#![allow(dead_code, reason = "each test binary takes what it needs")]
+
+use threshold_core::{Guarantee, Span, Timestamp};
+
+/// Everything one key was admitted, in the order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Judge {
+    admitted: Vec<(Timestamp, u64)>,
+}
+
+impl Judge {
+    pub(crate) fn saw(&mut self, at: Timestamp, cost: u64) {
+        self.admitted.push((at, cost));
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.admitted.iter().map(|(_, cost)| cost).sum()
+    }
+
+    /// Fails if some interval holds more than the guarantee allows in one of its length. Only intervals from
+    /// one admission to another can be the worst.
+    pub(crate) fn hold_to(&self, guarantee: &Guarantee) {
+        for (index, (from, _)) in self.admitted.iter().enumerate() {
+            let mut sum = 0;
+            for (to, cost) in &self.admitted[index..] {
+                sum += cost;
+                // The interval ends just behind its last admission.
+                let length = Span::from_micros(to.since(*from).as_micros() + 1);
+                let most = guarantee.most_in(length);
+                assert!(sum <= most, "{sum} in {length} from {from:?}, at most {most}: {guarantee}");
+            }
+        }
+    }
+}
