@@ -7,6 +7,9 @@
 
 mod budget;
 mod builder;
+#[cfg(all(test, not(feature = "loom")))]
+#[path = "../tests/common/heap.rs"]
+mod heap;
 mod lists;
 mod locked;
 mod overflow;

@@ -10,6 +10,11 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
+    /// A judge who takes no memory while others measure it.
+    pub(crate) fn with_room_for(admissions: usize) -> Self {
+        Self { admitted: Vec::with_capacity(admissions) }
+    }
+
     pub(crate) fn saw(&mut self, at: Timestamp, cost: u64) {
         self.admitted.push((at, cost));
     }

@@ -1,8 +1,5 @@
 //! Lists against what they really take from the heap.
 
-#[path = "../../../tests/common/heap.rs"]
-mod heap;
-
 use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -11,8 +8,8 @@ use proptest::prelude::*;
 use threshold_core::{Action, Algorithm, AlgorithmKind, PermitId, Rate, Span, Step, transition};
 
 use super::*;
+use crate::memory::heap::Mark;
 use crate::memory::shard::{Room, Shard};
-use heap::Mark;
 
 const NOON: Timestamp = Timestamp::from_micros(1_000_000_000);
 /// A list as large as the budget, so that most runs meet it.

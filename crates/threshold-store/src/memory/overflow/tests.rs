@@ -7,11 +7,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use threshold_core::state::Entry;
 use threshold_core::{Algorithm, AlgorithmKind, Span, Step, Timestamp, transition};
 
 use super::*;
 use crate::memory::budget::Shortages;
+use crate::memory::heap::Mark;
 use crate::memory::shard::{Room, Shard};
 use judge::Judge;
 
@@ -41,12 +41,14 @@ proptest! {
         let room = room(limits_with_room * BYTES);
         let mut shard = Shard::new(0.0, Arc::clone(&room));
         let mut now = NOON;
-        let mut judges: Vec<Judge> = (0..KINDS.len() * 24).map(|_| Judge::default()).collect();
+        let mut judges: Vec<Judge> = (0..KINDS.len() * 24).map(|_| Judge::with_room_for(requests.len())).collect();
+        let heap = Mark::here();
         for (limit, subject, wait, cost) in requests {
             now = now.plus(Span::from_micros(wait));
             if charge(&mut shard, limit, subject, cost, now) {
                 judges[limit * 24 + usize::try_from(subject).unwrap()].saw(now, cost);
             }
+            prop_assert!(heap.live() <= room.overflow.used(), "more taken than reserved");
             prop_assert!(room.overflow.used() <= limits_with_room * BYTES);
         }
         prop_assert_eq!(shard.len(), 0, "nobody has a state of its own");
@@ -85,12 +87,6 @@ fn a_limit_goes_when_all_of_its_buckets_have_expired_and_not_before() {
     assert_eq!((reserve.used(), overflow.is_empty()), (BYTES, false), "the second lasts through 200");
     overflow.sweep(201, &reserve);
     assert_eq!((reserve.used(), overflow.is_empty()), (0, true));
-}
-
-#[test]
-fn what_buckets_take_is_reserved_with_them() {
-    // A bucket's log holds an entry, and beside it for a moment the one that outlives it.
-    assert!(BYTES >= size_of::<Buckets>() + BUCKETS * 2 * size_of::<Entry>());
 }
 
 fn room(overflow: usize) -> Arc<Room> {
