@@ -55,8 +55,8 @@ impl Pattern {
     }
 
     /// The caller's side of a run over `keys`.
-    pub(crate) fn asked(self, keys: &[String]) -> Asked<'_> {
-        let order = self.order(keys.len(), 1);
+    pub(crate) fn asked(self, keys: &[String], per_decision: usize) -> Asked<'_> {
+        let order = self.order(keys.len(), per_decision);
         if self != Self::AtHand {
             return Asked { keys: Cow::Borrowed(keys), order };
         }

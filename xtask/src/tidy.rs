@@ -7,6 +7,7 @@ mod docs;
 mod marks;
 mod reads;
 mod sizes;
+mod snippets;
 mod tokens;
 
 use std::fmt;
@@ -76,7 +77,7 @@ const FILE_CHECKS: &[FileCheck] = &[
 ];
 
 /// Checks that must see all files at once.
-const TREE_CHECKS: &[TreeCheck] = &[docs::records, docs::links];
+const TREE_CHECKS: &[TreeCheck] = &[docs::records, docs::links, snippets::check];
 
 /// Checks of the manifests against what cargo makes of them.
 const PACKAGE_CHECKS: &[PackageCheck] = &[borders::check, borders::lints];

@@ -10,16 +10,19 @@ use crate::peers::Quota;
 use crate::peers::threshold::{decide, decide_four, limiter, store};
 use crate::progress;
 use crate::sections::thread_counts;
-use crate::workload::{Pattern, user_keys};
+use crate::workload::{Asked, Pattern, user_keys};
 
 const LAYERS: [&str; 4] = ["edge", "tenant", "user", "endpoint"];
+/// The caller's strings out of the cache and in it, as in the core section.
+pub(crate) const COLD: &str = "batch-uniform";
+pub(crate) const AT_HAND: &str = "batch-at-hand";
 pub(crate) const SINGLE: &str = "one step, 1 × keys";
 pub(crate) const SINGLE_FOUR: &str = "one step, 4 × keys";
 pub(crate) const BATCH: &str = "four-step batch, 4 × keys";
 
 pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
-    let plans: Vec<Plan> = thread_counts().into_iter().map(|threads| plan(args.medium(), threads)).collect();
-    let plans: Vec<Plan> = plans.into_iter().filter(|plan| args.wants(&plan.id())).collect();
+    let patterns = [Pattern::Uniform, Pattern::AtHand];
+    let plans: Vec<(Pattern, Plan)> = patterns.into_iter().flat_map(|pattern| plans(args, pattern)).collect();
     if plans.is_empty() {
         return Ok(());
     }
@@ -32,24 +35,26 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     let shared = store()?;
     let layers = progress::step("batch: filling four limiters", || filled(&LAYERS, few, &shared))?;
 
-    let orders = [
-        Pattern::Uniform.order(count, 1),
-        Pattern::Uniform.order(4 * count, 1),
-        Pattern::Uniform.order(count, 4),
-    ];
-    let contenders = [
-        one_step(SINGLE, &single[0], few, &orders[0]),
-        one_step(SINGLE_FOUR, &single_four[0], &keys, &orders[1]),
-        four_steps(&shared, &layers, few, &orders[2]),
-    ];
-    for plan in plans {
-        report.cells.push(compare(&plan, &contenders, args)?);
+    for pattern in patterns {
+        let asked = [pattern.asked(few, 1), pattern.asked(&keys, 1), pattern.asked(few, 4)];
+        let contenders = [
+            one_step(SINGLE, &single[0], &asked[0]),
+            one_step(SINGLE_FOUR, &single_four[0], &asked[1]),
+            four_steps(&shared, &layers, &asked[2]),
+        ];
+        for (_, plan) in plans.iter().filter(|(wanted, _)| *wanted == pattern) {
+            report.cells.push(compare(plan, &contenders, args)?);
+        }
     }
     Ok(())
 }
 
-fn plan(keys: usize, threads: usize) -> Plan {
-    Plan { section: "batch", pattern: "batch", keys, threads, references: &[SINGLE, SINGLE_FOUR] }
+fn plans(args: &Args, pattern: Pattern) -> Vec<(Pattern, Plan)> {
+    let name = if pattern == Pattern::AtHand { AT_HAND } else { COLD };
+    let references = &[SINGLE, SINGLE_FOUR];
+    let plan = |threads| Plan { section: "batch", pattern: name, keys: args.medium(), threads, references };
+    let plans = thread_counts().into_iter().map(|threads| (pattern, plan(threads)));
+    plans.filter(|(_, plan)| args.wants(&plan.id())).collect()
 }
 
 /// Limiters in one store, each with every key already charged.
@@ -64,26 +69,21 @@ fn filled(ids: &[&str], keys: &[String], store: &MemoryStore) -> Outcome<Vec<Rat
     Ok(limiters)
 }
 
-fn one_step<'a>(name: &str, limiter: &'a RateLimiter, keys: &'a [String], order: &'a [u32]) -> Contender<'a> {
+fn one_step<'a>(name: &str, limiter: &'a RateLimiter, asked: &'a Asked<'a>) -> Contender<'a> {
     let run = move |piece: &[u32]| {
-        let refused = piece.iter().filter(|&&index| !decide(limiter, &keys[index as usize], 1));
+        let refused = piece.iter().filter(|&&index| !decide(limiter, &asked.keys[index as usize], 1));
         refused.count() as u64
     };
-    Contender { name: name.to_owned(), order, per_decision: 1, run: Box::new(run) }
+    Contender { name: name.to_owned(), order: &asked.order, per_decision: 1, run: Box::new(run) }
 }
 
 /// Hashing the four keys is part of the decision, as it is of the single one.
-fn four_steps<'a>(
-    store: &'a MemoryStore,
-    layers: &'a [RateLimiter],
-    keys: &'a [String],
-    order: &'a [u32],
-) -> Contender<'a> {
+fn four_steps<'a>(store: &'a MemoryStore, layers: &'a [RateLimiter], asked: &'a Asked<'a>) -> Contender<'a> {
     let limiters: [&RateLimiter; 4] = std::array::from_fn(|layer| &layers[layer]);
     let decide = move |places: &[u32]| {
-        let keys = std::array::from_fn(|step| keys[places[step] as usize].as_str());
+        let keys = std::array::from_fn(|step| asked.keys[places[step] as usize].as_str());
         decide_four(store, limiters, keys)
     };
     let run = move |piece: &[u32]| piece.chunks_exact(4).filter(|places| !decide(places)).count() as u64;
-    Contender { name: BATCH.to_owned(), order, per_decision: 4, run: Box::new(run) }
+    Contender { name: BATCH.to_owned(), order: &asked.order, per_decision: 4, run: Box::new(run) }
 }

@@ -36,7 +36,7 @@ fn run_size(args: &Args, report: &mut Report, size: usize) -> Outcome<()> {
         if plans.peek().is_none() {
             continue;
         }
-        let asked = progress::step(pattern.name(), || pattern.asked(&keys));
+        let asked = progress::step(pattern.name(), || pattern.asked(&keys, 1));
         let contenders: Vec<_> = peers.iter().map(|(kind, peer)| contender(*kind, &**peer, &asked)).collect();
         for plan in plans {
             report.cells.push(compare(plan, &contenders, args)?);

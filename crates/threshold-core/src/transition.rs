@@ -10,7 +10,7 @@
 use smallvec::SmallVec;
 
 use crate::algorithm::concurrency::PermitUndo;
-use crate::algorithm::{Algorithm, Concurrency, SlidingLog};
+use crate::algorithm::{Algorithm, Concurrency, SlidingLog, token_bucket};
 use crate::batch::{Action, Mode, Outcome, Retry, Step, Verdict};
 use crate::key::Key;
 use crate::state::{Cell, Log, LogUndo, Permits};
@@ -27,11 +27,29 @@ pub trait States {
     /// Stores what an admission left behind; false if there is no room for it, which refuses the step.
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool;
 
+    /// Reads the cell of `key`, lets `judge` look at it and stores what it gives, if anything: [`States::cell`]
+    /// and [`States::set_cell`] in one, for stores that can spare the second search.
+    #[inline]
+    fn update<T>(
+        &mut self,
+        key: &Key,
+        now: Timestamp,
+        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
+    ) -> Updated<T> {
+        let before = self.cell(key);
+        let (said, after) = judge(before);
+        let fits = after.is_none_or(|after| self.set_cell(key, after, now));
+        Updated { said, before: after.map(|_| before), fits }
+    }
+
     /// Puts back what [`States::cell`] gave before [`States::set_cell`] changed it.
     fn restore_cell(&mut self, key: &Key, cell: Cell);
 
     /// The log of `key`, if there is one.
     fn log(&mut self, key: &Key) -> Option<&mut Log>;
+
+    /// The log of `key` if it is this key's alone, as for [`States::own_cell`].
+    fn own_log(&mut self, key: &Key) -> Option<&mut Log>;
 
     /// The log of `key`, made if need be, with room for one more entry or, where memory is short, merged; none
     /// if there is no room even for that, which refuses the step.
@@ -43,6 +61,39 @@ pub trait States {
     /// The permits of `key`, made if need be, with room for one more; none if there is no room, which
     /// refuses the step.
     fn permits_with_room(&mut self, key: &Key, limit: &Concurrency, now: Timestamp) -> Option<&mut Permits>;
+}
+
+/// What [`States::update`] did.
+pub struct Updated<T> {
+    /// What was judged.
+    pub said: T,
+    /// What the cell was before it was overwritten; none if it was not.
+    pub before: Option<Cell>,
+    /// False if there was no room for what was to be stored.
+    pub fits: bool,
+}
+
+/// A verdict whose numbers are not worked out yet, so that a store can let go of its locks first.
+pub struct Pending(Numbers);
+
+enum Numbers {
+    Bucket(token_bucket::Judged),
+    Known(Verdict),
+}
+
+impl Pending {
+    /// Works the numbers out. `algorithm` and `now` are those it was judged with.
+    #[must_use]
+    #[inline]
+    pub fn verdict(self, algorithm: &Algorithm, now: Timestamp) -> Verdict {
+        match (self.0, algorithm) {
+            (Numbers::Bucket(judged), Algorithm::TokenBucket(bucket)) => {
+                bucket.verdict(judged, now.as_micros())
+            }
+            (Numbers::Bucket(_), _) => unfit(algorithm.capacity()),
+            (Numbers::Known(verdict), _) => verdict,
+        }
+    }
 }
 
 /// What takes one charge back.
@@ -65,8 +116,14 @@ pub fn apply(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcom
 
 /// Judges and charges one step: [`apply`] for the commonest batch, without its bookkeeping.
 #[inline]
-pub fn apply_one(step: &Step, now: Timestamp, states: &mut impl States) -> Verdict {
-    charge(step, now, states).0
+pub fn apply_one(
+    key: &Key,
+    algorithm: &Algorithm,
+    action: Action,
+    now: Timestamp,
+    states: &mut impl States,
+) -> Pending {
+    charge(key, algorithm, action, now, states).0
 }
 
 /// Judges `steps` as [`apply`] would and leaves every state as it was.
@@ -92,7 +149,7 @@ pub fn refund(steps: &[Step], outcome: &Outcome, now: Timestamp, states: &mut im
 fn refund_one(step: &Step, charged_at: Timestamp, now: Timestamp, states: &mut impl States) {
     let (key, charged_at, now) = (&step.key, charged_at.as_micros(), now.as_micros());
     let Action::Consume(cost) = step.action else { return };
-    if let (Algorithm::SlidingLog(_), Some(log)) = (&step.algorithm, states.log(key)) {
+    if let (Algorithm::SlidingLog(_), Some(log)) = (&step.algorithm, states.own_log(key)) {
         log.refund(charged_at, cost.get());
     }
     let Some(cell) = states.own_cell(key) else { return };
@@ -110,7 +167,8 @@ fn charge_all(steps: &[Step], now: Timestamp, states: &mut impl States) -> (Outc
     let mut outcome = Outcome { at: now, verdicts: SmallVec::new(), retry: Retry::Now };
     let mut undos = SmallVec::new();
     for step in steps {
-        let (verdict, undo) = charge(step, now, states);
+        let (pending, undo) = charge(&step.key, &step.algorithm, step.action, now, states);
+        let verdict = pending.verdict(&step.algorithm, now);
         if step.mode == Mode::Enforce {
             outcome.retry = outcome.retry.max(verdict.retry);
         }
@@ -121,68 +179,84 @@ fn charge_all(steps: &[Step], now: Timestamp, states: &mut impl States) -> (Outc
 }
 
 #[inline]
-fn charge(step: &Step, now: Timestamp, states: &mut impl States) -> (Verdict, Undo) {
-    match (&step.algorithm, step.action) {
+fn charge(
+    key: &Key,
+    algorithm: &Algorithm,
+    action: Action,
+    now: Timestamp,
+    states: &mut impl States,
+) -> (Pending, Undo) {
+    match (algorithm, action) {
         (Algorithm::TokenBucket(bucket), Action::Consume(cost)) => {
-            charge_cell(step, now, states, |cell| bucket.judge(cell, cost.get(), now.as_micros()))
+            let updated = states.update(key, now, |cell| bucket.judge(cell, cost.get(), now.as_micros()));
+            charged(updated, Numbers::Bucket, algorithm)
         }
         (Algorithm::FixedWindow(window), Action::Consume(cost)) => {
-            charge_cell(step, now, states, |cell| window.judge(cell, cost.get(), now.as_micros()))
+            let updated = states.update(key, now, |cell| window.judge(cell, cost.get(), now.as_micros()));
+            charged(updated, Numbers::Known, algorithm)
         }
         (Algorithm::SlidingWindow(window), Action::Consume(cost)) => {
-            charge_cell(step, now, states, |cell| window.judge(cell, cost.get(), now.as_micros()))
+            let updated = states.update(key, now, |cell| window.judge(cell, cost.get(), now.as_micros()));
+            charged(updated, Numbers::Known, algorithm)
         }
+        _ => {
+            let (verdict, undo) = charge_list(key, algorithm, action, now, states);
+            (Pending(Numbers::Known(verdict)), undo)
+        }
+    }
+}
+
+#[inline]
+fn charged<T>(updated: Updated<T>, numbers: fn(T) -> Numbers, algorithm: &Algorithm) -> (Pending, Undo) {
+    if !updated.fits {
+        return (Pending(Numbers::Known(no_room(algorithm.capacity()))), Undo::Nothing);
+    }
+    (Pending(numbers(updated.said)), updated.before.map_or(Undo::Nothing, Undo::Cell))
+}
+
+/// Charges what is kept as a list: logs and permits.
+fn charge_list(
+    key: &Key,
+    algorithm: &Algorithm,
+    action: Action,
+    now: Timestamp,
+    states: &mut impl States,
+) -> (Verdict, Undo) {
+    match (algorithm, action) {
         (Algorithm::SlidingLog(log), Action::Consume(cost)) => {
-            let Some(state) = states.log_with_room(&step.key, log, now) else {
+            let Some(state) = states.log_with_room(key, log, now) else {
                 return (no_room(log.count()), Undo::Nothing);
             };
             let (verdict, undo) = log.consume(state, cost.get(), now.as_micros());
             (verdict, undo.map_or(Undo::Nothing, Undo::Log))
         }
         (Algorithm::Concurrency(limit), Action::Acquire(..) | Action::Renew(_) | Action::Release(_)) => {
-            charge_permit(step, limit, now, states)
+            let (verdict, undo) = charge_permit(key, limit, action, now, states);
+            (verdict, undo.map_or(Undo::Nothing, Undo::Permit))
         }
         // An action that its algorithm does not have: the caller's mistake, refused without touching a state.
-        _ => (unfit(step.algorithm.capacity()), Undo::Nothing),
+        _ => (unfit(algorithm.capacity()), Undo::Nothing),
     }
-}
-
-#[inline]
-fn charge_cell<S: States>(
-    step: &Step,
-    now: Timestamp,
-    states: &mut S,
-    judge: impl FnOnce(Cell) -> (Verdict, Cell),
-) -> (Verdict, Undo) {
-    let before = states.cell(&step.key);
-    let (verdict, after) = judge(before);
-    if !verdict.admitted() {
-        return (verdict, Undo::Nothing);
-    }
-    if !states.set_cell(&step.key, after, now) {
-        return (no_room(verdict.limit), Undo::Nothing);
-    }
-    (verdict, Undo::Cell(before))
 }
 
 fn charge_permit(
-    step: &Step,
+    key: &Key,
     limit: &Concurrency,
+    action: Action,
     now: Timestamp,
     states: &mut impl States,
-) -> (Verdict, Undo) {
+) -> (Verdict, Option<PermitUndo>) {
     let at = now.as_micros();
     let mut none = Permits::default();
-    let (verdict, undo) = match step.action {
-        Action::Acquire(id, cost) => match states.permits_with_room(&step.key, limit, now) {
+    match action {
+        Action::Acquire(id, cost) => match states.permits_with_room(key, limit, now) {
             Some(permits) => limit.acquire(permits, (id, cost.get()), at),
             None => (no_room(limit.count()), None),
         },
-        Action::Renew(id) => limit.renew(states.permits(&step.key).unwrap_or(&mut none), id, at),
-        Action::Release(id) => limit.release(states.permits(&step.key).unwrap_or(&mut none), id, at),
+        Action::Renew(id) => limit.renew(states.permits(key).unwrap_or(&mut none), id, at),
+        Action::Release(id) => limit.release(states.permits(key).unwrap_or(&mut none), id, at),
         Action::Consume(_) => (unfit(limit.count()), None),
-    };
-    (verdict, undo.map_or(Undo::Nothing, Undo::Permit))
+    }
 }
 
 /// The verdict on an action that its algorithm does not have.
@@ -226,7 +300,10 @@ fn untouched(step: &Step, now: Timestamp, states: &mut impl States) -> Verdict {
     const TOO_MUCH: u64 = u64::MAX;
     let (key, at) = (&step.key, now.as_micros());
     match &step.algorithm {
-        Algorithm::TokenBucket(bucket) => bucket.judge(states.cell(key), TOO_MUCH, at).0,
+        Algorithm::TokenBucket(bucket) => {
+            let (judged, _) = bucket.judge(states.cell(key), TOO_MUCH, at);
+            bucket.verdict(judged, at)
+        }
         Algorithm::FixedWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
         Algorithm::SlidingWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
         Algorithm::SlidingLog(log) => {

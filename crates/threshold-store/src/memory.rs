@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use threshold_core::{
-    Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp, Verdict, transition,
+    Action, Algorithm, Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp,
+    Verdict, transition,
 };
 
 use crate::clock::SystemClock;
@@ -47,9 +48,13 @@ struct Inner<C> {
     clock: C,
 }
 
-/// A shard in cache lines of its own: neighbours in use by other processors must not slow it down.
-#[repr(align(128))]
+/// A shard in a cache line of its own, with its lock: a decision waits for this line and for its slot's, and
+/// neighbours in use by other processors do not slow it down.
+#[repr(align(64))]
 struct Padded(Mutex<Shard>);
+
+#[cfg(all(target_pointer_width = "64", not(feature = "loom")))]
+const _: () = assert!(size_of::<Padded>() == 64, "a shard and its lock share one cache line");
 
 /// What the store holds and what it had to do for want of room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,10 +105,19 @@ impl<C: Clock> MemoryStore<C> {
     #[must_use]
     #[inline]
     pub fn apply_one_now(&self, step: &Step) -> (Timestamp, Verdict) {
-        let mut shard = self.inner.shards[self.shard_of(&step.key)].0.lock();
-        // Under the lock, for the reason that `lock` gives.
+        self.act_now(&step.key, &step.algorithm, step.action)
+    }
+
+    /// [`apply_one_now`](Self::apply_one_now) without a step around it: the shortest way to a decision.
+    #[must_use]
+    #[inline]
+    pub fn act_now(&self, key: &Key, algorithm: &Algorithm, action: Action) -> (Timestamp, Verdict) {
         let now = self.inner.clock.now();
-        (now, transition::apply_one(step, now, &mut *shard))
+        let mut shard = self.inner.shards[self.shard_of(key)].0.lock();
+        let now = shard.not_before(now);
+        let pending = transition::apply_one(key, algorithm, action, now, &mut *shard);
+        drop(shard);
+        (now, pending.verdict(algorithm, now))
     }
 
     /// What the store holds. Visits every shard: for operators, not for decisions.
@@ -129,8 +143,15 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Takes back what a batch was charged, without a future.
     pub fn refund_now(&self, batch: &Batch, outcome: &Outcome) {
-        let (now, mut states) = self.lock(batch.steps());
+        let (_, mut states) = self.lock(batch.steps());
+        // The time after the wait for the locks: what was refilled until then may have been given to others
+        // meanwhile, and must not be given back as well.
+        let now = states.not_before(self.inner.clock.now());
+        let before = states.len();
         transition::refund(batch.steps(), outcome, now, &mut states);
+        if states.len() < before {
+            states.dropped(now);
+        }
     }
 
     /// Forgets all that is known of the keys, without a future.
@@ -159,11 +180,12 @@ impl<C: Clock> MemoryStore<C> {
         swept
     }
 
-    /// Locks what `steps` need, then reads the clock. Not the other way round: while a batch waits for a lock,
-    /// others go on, and what they drop as expired still counts at the time before the wait.
+    /// Reads the clock and locks what `steps` need. The time is the clock's, or a later one if it took so long
+    /// to get the locks that something has been dropped as expired since.
     fn lock(&self, steps: &[Step]) -> (Timestamp, Locked<'_>) {
-        let locked = Locked::new(&self.inner.shards, steps.iter().map(|step| step.key));
-        (self.inner.clock.now(), locked)
+        let now = self.inner.clock.now();
+        let locked = Locked::new(&self.inner.shards, steps);
+        (locked.not_before(now), locked)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //!
 //! Run with `cargo nextest run -p threshold-store --features loom --test model`.
 #![cfg(feature = "loom")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -125,6 +126,51 @@ fn a_refund_beside_a_later_charge_gives_back_no_more_than_is_left() {
         refunder.join().unwrap();
         clock.set(NOON.plus(Span::from_micros(199)));
         assert!(!consume(&store, key(0, 1), limit), "the second alone lasts until 200us");
+    });
+}
+
+/// What a refund takes back whole is gone like what has expired: a charge that waited beside it must not be
+/// dated before it.
+#[test]
+fn a_charge_beside_a_refund_that_leaves_nothing_is_not_dated_before_it() {
+    explore(|| {
+        let (clock, limit) = (Hand::at(NOON), bucket("1 per 100us"));
+        let store = MemoryStore::builder().max_bytes(CAP).clock(clock.clone()).build().unwrap();
+        let charge = Batch::from(step(key(0, 1), limit));
+        let charged = store.apply_now(&charge);
+        let (refunding, hand) = (store.clone(), clock.clone());
+        let refunder = thread::spawn(move || {
+            hand.set(NOON.plus(Span::from_micros(60)));
+            refunding.refund_now(&charge, &charged);
+        });
+        let beside = consume(&store, key(0, 1), limit);
+        refunder.join().unwrap();
+        clock.set(NOON.plus(Span::from_micros(159)));
+        let after = consume(&store, key(0, 1), limit);
+        assert!(!(beside && after), "two in less than 100us after the refund");
+    });
+}
+
+/// One log is dropped to make room for another, so there are as many as before.
+#[test]
+fn a_charge_beside_a_log_that_takes_its_place_is_not_dated_before_it() {
+    explore(|| {
+        let (clock, limit) = (Hand::at(NOON), algorithm(AlgorithmKind::SlidingLog, "1 per 2ms"));
+        let store = MemoryStore::builder().max_bytes(CAP).clock(clock.clone()).build().unwrap();
+        // Three logs fill the smallest map; the first to expire makes room for the fourth.
+        assert!(consume(&store, key(0, 1), limit));
+        clock.set(NOON.plus(Span::from_micros(1)));
+        assert!(consume(&store, key(0, 2), limit) && consume(&store, key(0, 3), limit));
+        let (dropping, hand) = (store.clone(), clock.clone());
+        let dropper = thread::spawn(move || {
+            hand.set(NOON.plus(Span::from_micros(2_001)));
+            assert!(consume(&dropping, key(0, 4), limit));
+        });
+        let beside = consume(&store, key(0, 1), limit);
+        dropper.join().unwrap();
+        clock.set(NOON.plus(Span::from_micros(3_999)));
+        let after = consume(&store, key(0, 1), limit);
+        assert!(!(beside && after), "three in less than 4ms");
     });
 }
 

@@ -81,6 +81,10 @@ impl States for Pure {
         self.logs.get_mut(key)
     }
 
+    fn own_log(&mut self, key: &Key) -> Option<&mut Log> {
+        self.logs.get_mut(key)
+    }
+
     fn log_with_room(&mut self, key: &Key, _: &SlidingLog, _: Timestamp) -> Option<&mut Log> {
         Some(self.logs.entry(*key).or_default())
     }

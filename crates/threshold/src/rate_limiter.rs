@@ -198,7 +198,8 @@ impl<C: Clock> RateLimiter<MemoryStore<C>> {
     /// [`consume`](Self::consume) without a future: a store in memory never waits for anything but a lock.
     #[inline]
     pub fn consume_now(&self, key: impl Parts, cost: u64) -> Result<Decision, ConsumeError> {
-        let (at, verdict) = self.store.apply_one_now(&self.checked_step(key, cost)?);
+        let action = Action::Consume(self::cost(cost)?);
+        let (at, verdict) = self.store.act_now(&self.key(key), &self.algorithm, action);
         Ok(Decision::new(at, verdict))
     }
 }

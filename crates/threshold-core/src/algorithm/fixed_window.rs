@@ -60,7 +60,7 @@ impl FixedWindow {
 
     /// Judges `cost` at `now` and gives the state that an admission leaves behind.
     #[inline]
-    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Cell) {
+    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Option<Cell>) {
         let window = self.window(cell, now);
         let free = self.count.saturating_sub(window.used);
         if cost > free {
@@ -68,10 +68,10 @@ impl FixedWindow {
                 true => Retry::Never,
                 false => Retry::After(Span::from_micros(window.end - now)),
             };
-            return (self.verdict(&window, now, retry), cell);
+            return (self.verdict(&window, now, retry), None);
         }
         let window = Window { used: window.used + cost, ..window };
-        (self.verdict(&window, now, Retry::Now), Cell::pack_wide(window.end, window.used))
+        (self.verdict(&window, now, Retry::Now), Some(Cell::pack_wide(window.end, window.used)))
     }
 
     /// Takes back a charge of `cost` made at `charged_at`, if its window is still open.

@@ -57,17 +57,17 @@ impl SlidingWindow {
 
     /// Judges `cost` at `now` and gives the state that an admission leaves behind.
     #[inline]
-    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Cell) {
+    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Option<Cell>) {
         let windows = self.windows(cell, now);
         if cost > self.count {
-            return (self.verdict(&windows, now, Retry::Never), cell);
+            return (self.verdict(&windows, now, Retry::Never), None);
         }
         if cost > self.remaining(&windows, now) {
             let at = self.passes_at(&windows, cost);
-            return (self.verdict(&windows, now, Retry::After(Span::from_micros(at - now))), cell);
+            return (self.verdict(&windows, now, Retry::After(Span::from_micros(at - now))), None);
         }
         let windows = Windows { current: windows.current + cost, ..windows };
-        (self.verdict(&windows, now, Retry::Now), self.pack(&windows))
+        (self.verdict(&windows, now, Retry::Now), Some(self.pack(&windows)))
     }
 
     /// Takes back a charge of `cost` made at `charged_at`, from the window it was made in.

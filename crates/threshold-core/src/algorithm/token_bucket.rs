@@ -35,6 +35,12 @@ struct Fine {
     rest: u64,
 }
 
+/// A judgement: when the bucket is full again, and whether the cost was admitted.
+pub(crate) struct Judged {
+    tat: Fine,
+    retry: Retry,
+}
+
 impl TokenBucket {
     /// Builds the bucket; without a burst, the count is the capacity.
     pub fn new(rate: &Rate) -> Result<Self, LimitError> {
@@ -78,18 +84,31 @@ impl TokenBucket {
 
     /// Judges `cost` at `now` and gives the state that an admission leaves behind.
     #[inline]
-    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Cell) {
+    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Judged, Option<Cell>) {
         let start = self.start(cell, now);
-        let end = self.add(Fine { micros: now, rest: 0 }, self.depth);
         if cost > self.capacity {
-            return (self.verdict(start, end, now, Retry::Never), cell);
+            return (Judged { tat: start, retry: Retry::Never }, None);
         }
         let next = self.add(start, self.price(cost));
+        let end = self.end(now);
         if next <= end {
-            return (self.verdict(next, end, now, Retry::Now), Cell::pack(next.micros, next.rest, self.per));
+            let after = Cell::pack(next.micros, next.rest, self.per);
+            return (Judged { tat: next, retry: Retry::Now }, Some(after));
         }
         let over = next.micros - end.micros + u64::from(next.rest > end.rest);
-        (self.verdict(start, end, now, Retry::After(Span::from_micros(over))), cell)
+        (Judged { tat: start, retry: Retry::After(Span::from_micros(over)) }, None)
+    }
+
+    /// Works out the numbers of what was judged at `now`: the one division, left until nobody waits for it.
+    #[inline]
+    pub(crate) fn verdict(&self, Judged { tat, retry }: Judged, now: u64) -> Verdict {
+        let until_full = tat.micros - now + u64::from(tat.rest > 0);
+        Verdict {
+            retry,
+            limit: self.capacity,
+            remaining: self.tokens_between(tat, self.end(now)),
+            reset: Span::from_micros(until_full),
+        }
     }
 
     /// Takes back what is left of a charge of `cost` made at `charged_at`.
@@ -123,15 +142,10 @@ impl TokenBucket {
         stored.max(Fine { micros: now, rest: 0 })
     }
 
+    /// As far ahead of `now` as an admission may reach.
     #[inline]
-    fn verdict(&self, tat: Fine, end: Fine, now: u64, retry: Retry) -> Verdict {
-        let until_full = tat.micros - now + u64::from(tat.rest > 0);
-        Verdict {
-            retry,
-            limit: self.capacity,
-            remaining: self.tokens_between(tat, end),
-            reset: Span::from_micros(until_full),
-        }
+    fn end(&self, now: u64) -> Fine {
+        Fine { micros: now + self.depth.micros, rest: self.depth.rest }
     }
 
     /// How many whole tokens fit between two instants.

@@ -59,14 +59,14 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             return Err(MemoryStoreError { max_bytes });
         }
         let count = (max_bytes / BYTES_PER_SHARD).next_power_of_two().clamp(4, MAX_SHARDS);
-        let fixed_bytes = count * (size_of::<Padded>() + size_of::<super::lists::Lists>());
+        let fixed_bytes = count * (size_of::<Padded>() + size_of::<super::shard::Rest>());
         let overflow = max_bytes / OVERFLOW_SHARE;
         let room = Arc::new(Room {
             states: Budget::new(max_bytes - overflow - fixed_bytes),
             overflow: Budget::new(overflow),
             shortages: Shortages::default(),
         });
-        let phase = |index: usize| index as f64 / count as f64;
+        let phase = |index: usize| index as f32 / count as f32;
         let shard = |index| Padded(Mutex::new(Shard::new(phase(index), Arc::clone(&room))));
         let shards = (0..count).map(shard).collect();
         let sweep_from = AtomicUsize::new(0);

@@ -25,7 +25,15 @@ struct ByKey<V> {
     /// Keys are keyed hashes already: hashing them again would buy nothing.
     lists: HashMap<u128, V, BuildHasherDefault<Halves>>,
     buckets: usize,
+    /// When expired lists were last looked for.
+    looked_at: u64,
+    /// How many expired lists were dropped, ever.
+    dropped: u64,
 }
+
+/// Microseconds before a full map is searched for expired lists again. At the cap every new key comes by here,
+/// and looking at all lists for each would cost it dearly.
+const LOOK_EVERY: u64 = 1_000;
 
 /// Entries that a new list has room for.
 const FIRST_ROOM: usize = 4;
@@ -33,6 +41,11 @@ const FIRST_ROOM: usize = 4;
 impl Lists {
     pub(super) fn len(&self) -> usize {
         self.logs.lists.len() + self.permits.lists.len()
+    }
+
+    /// How many expired lists were dropped, ever.
+    pub(super) const fn dropped(&self) -> u64 {
+        self.logs.dropped + self.permits.dropped
     }
 
     pub(super) fn log(&mut self, key: &Key) -> Option<&mut Log> {
@@ -55,7 +68,7 @@ impl Lists {
         // One more than the count: the entry that pushes the first one out stands beside it for a moment.
         let most = usize::try_from(algorithm.count()).map_or(usize::MAX, |count| count.saturating_add(1));
         if !self.logs.lists.contains_key(&key.hash()) {
-            self.logs.make_room(budget, |log| log.is_expired(now.as_micros()), release_log)?;
+            self.logs.make_room(budget, now.as_micros(), Log::is_expired, release_log)?;
             let mut log = Log::default();
             grow_log(&mut log, FIRST_ROOM.min(most), budget)?;
             self.logs.lists.insert(key.hash(), log);
@@ -84,7 +97,7 @@ impl Lists {
     ) -> Option<&mut Permits> {
         let most = usize::try_from(limit.count()).map_or(usize::MAX, |count| count.saturating_add(1));
         if !self.permits.lists.contains_key(&key.hash()) {
-            self.permits.make_room(budget, |all| all.is_expired(now.as_micros()), release_permits)?;
+            self.permits.make_room(budget, now.as_micros(), Permits::is_expired, release_permits)?;
             self.permits.lists.insert(key.hash(), Permits::default());
         }
         let permits = self.permits.lists.get_mut(&key.hash())?;
@@ -109,8 +122,8 @@ impl Lists {
     /// Drops all expired lists and gives memory back. Returns how many it saw and dropped.
     pub(super) fn sweep(&mut self, now: u64, budget: &Budget) -> (usize, usize) {
         let seen = self.len();
-        self.logs.drop_expired(budget, |log| log.is_expired(now), release_log);
-        self.permits.drop_expired(budget, |permits| permits.is_expired(now), release_permits);
+        self.logs.drop_expired(budget, now, Log::is_expired, release_log);
+        self.permits.drop_expired(budget, now, Permits::is_expired, release_permits);
         self.logs.shrink(budget);
         self.permits.shrink(budget);
         (seen, seen - self.len())
@@ -122,11 +135,13 @@ impl<V> ByKey<V> {
     fn make_room(
         &mut self,
         budget: &Budget,
-        expired: impl Fn(&V) -> bool,
-        release: impl Fn(&V, &Budget),
+        now: u64,
+        expired: fn(&V, u64) -> bool,
+        release: fn(&V, &Budget),
     ) -> Option<()> {
-        if self.lists.len() == self.lists.capacity() {
-            self.drop_expired(budget, expired, release);
+        let full = self.lists.len() == self.lists.capacity();
+        if full && now.abs_diff(self.looked_at) >= LOOK_EVERY {
+            self.drop_expired(budget, now, expired, release);
         }
         if self.lists.len() < self.lists.capacity() {
             return Some(());
@@ -144,11 +159,19 @@ impl<V> ByKey<V> {
         })
     }
 
-    fn drop_expired(&mut self, budget: &Budget, expired: impl Fn(&V) -> bool, release: impl Fn(&V, &Budget)) {
+    fn drop_expired(
+        &mut self,
+        budget: &Budget,
+        now: u64,
+        expired: fn(&V, u64) -> bool,
+        release: fn(&V, &Budget),
+    ) {
+        self.looked_at = now;
         self.lists.retain(|_, list| {
-            let gone = expired(list);
+            let gone = expired(list, now);
             if gone {
                 release(list, budget);
+                self.dropped += 1;
             }
             !gone
         });

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use threshold_core::algorithm::{Concurrency, SlidingLog};
 use threshold_core::state::{Cell, Log, Permits};
-use threshold_core::transition::States;
-use threshold_core::{Key, Timestamp};
+use threshold_core::transition::{States, Updated};
+use threshold_core::{Key, Step, Timestamp};
 
 use super::shard::Shard;
 use super::{Padded, shard_of};
@@ -19,23 +19,44 @@ pub(super) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    pub(super) fn new(shards: &'a [Padded], keys: impl Iterator<Item = Key> + Clone) -> Self {
-        let mut wanted: SmallVec<[usize; 4]> = keys.clone().map(|key| shard_of(&key, shards.len())).collect();
+    pub(super) fn new(shards: &'a [Padded], steps: &[Step]) -> Self {
+        let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
+        wanted.extend(steps.iter().map(|step| shard_of(&step.key, shards.len())));
         wanted.sort_unstable();
         wanted.dedup();
         let held = wanted.into_iter().map(|index| (index, shards[index].0.lock())).collect();
         let locked = Self { held, shards: shards.len() };
         // The keys' slots are far apart and rarely cached: asking for all of them before using the first lets
         // the waits overlap.
-        let touched = keys.fold(0, |all, key| all ^ locked.held[locked.index(&key)].1.touch(&key));
+        let touched =
+            steps.iter().fold(0, |all, step| all ^ locked.held[locked.index(&step.key)].1.touch(&step.key));
         std::hint::black_box(touched);
         locked
     }
 
+    /// The time to judge at, for a caller whose clock showed `now` before it had the locks.
+    pub(super) fn not_before(&self, now: Timestamp) -> Timestamp {
+        self.held.iter().map(|(_, shard)| shard.not_before(now)).max().unwrap_or(now)
+    }
+
+    /// Keys that have a state of their own, in all the shards together.
+    pub(super) fn len(&self) -> usize {
+        self.held.iter().map(|(_, shard)| shard.len()).sum()
+    }
+
+    /// Notes that a state was dropped at `now`.
+    pub(super) fn dropped(&mut self, now: Timestamp) {
+        self.held.iter_mut().for_each(|(_, shard)| shard.dropped(now));
+    }
+
+    /// Where the shard of `key` is held. Most batches have few steps, for which looking at each is quickest.
     #[inline]
     fn index(&self, key: &Key) -> usize {
         let wanted = shard_of(key, self.shards);
-        self.held.partition_point(|(index, _)| *index < wanted)
+        match self.held.len() {
+            0..=8 => self.held.iter().position(|(index, _)| *index == wanted).unwrap_or_default(),
+            _ => self.held.partition_point(|(index, _)| *index < wanted),
+        }
     }
 
     #[inline]
@@ -54,6 +75,16 @@ impl States for Locked<'_> {
         self.shard(key).own_cell(key)
     }
 
+    #[inline]
+    fn update<T>(
+        &mut self,
+        key: &Key,
+        now: Timestamp,
+        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
+    ) -> Updated<T> {
+        self.shard(key).update(key, now, judge)
+    }
+
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
         self.shard(key).set_cell(key, cell, now)
     }
@@ -64,6 +95,10 @@ impl States for Locked<'_> {
 
     fn log(&mut self, key: &Key) -> Option<&mut Log> {
         self.shard(key).log(key)
+    }
+
+    fn own_log(&mut self, key: &Key) -> Option<&mut Log> {
+        self.shard(key).own_log(key)
     }
 
     fn log_with_room(&mut self, key: &Key, algorithm: &SlidingLog, now: Timestamp) -> Option<&mut Log> {

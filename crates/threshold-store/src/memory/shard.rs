@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threshold_core::algorithm::{Concurrency, SlidingLog};
 use threshold_core::state::{Cell, Log, Permits};
-use threshold_core::transition::States;
+use threshold_core::transition::{States, Updated};
 use threshold_core::{Key, Swept, Timestamp};
 
 use super::budget::{Budget, Shortages};
@@ -15,7 +15,16 @@ use super::table::Table;
 /// The states of a share of all keys, under one lock.
 pub(super) struct Shard {
     table: Table,
-    lists: Box<Lists>,
+    /// What few decisions need, out of the way of those that do not.
+    rest: Box<Rest>,
+    /// The latest time at which something was dropped as expired. Whoever read the clock before that and waited
+    /// for the lock since would miss what still counted at its own time, so no time before this one is used.
+    dropped_at: Timestamp,
+}
+
+/// What a shard has besides its table.
+pub(super) struct Rest {
+    lists: Lists,
     overflow: Overflow,
     room: Arc<Room>,
 }
@@ -30,13 +39,25 @@ pub(super) struct Room {
 }
 
 impl Shard {
-    pub(super) fn new(phase: f64, room: Arc<Room>) -> Self {
-        Self { table: Table::new(phase), lists: Box::default(), overflow: Overflow::default(), room }
+    pub(super) fn new(phase: f32, room: Arc<Room>) -> Self {
+        let rest = Rest { lists: Lists::default(), overflow: Overflow::default(), room };
+        Self { table: Table::new(phase), rest: Box::new(rest), dropped_at: Timestamp::default() }
     }
 
     /// Keys that have a state of their own.
     pub(super) fn len(&self) -> usize {
-        self.table.len() + self.lists.len()
+        self.table.len() + self.rest.lists.len()
+    }
+
+    /// The time to judge at, for a caller whose clock showed `now` before it had the lock.
+    #[inline]
+    pub(super) fn not_before(&self, now: Timestamp) -> Timestamp {
+        now.max(self.dropped_at)
+    }
+
+    /// Notes that something is gone that was there before `now`.
+    pub(super) fn dropped(&mut self, now: Timestamp) {
+        self.dropped_at = self.not_before(now);
     }
 
     /// Starts loading what `key` needs.
@@ -48,19 +69,57 @@ impl Shard {
     /// Forgets all that is known of `key`. A bucket it shares is left alone: it is others' as well.
     pub(super) fn reset(&mut self, key: &Key) {
         self.table.remove(key);
-        self.lists.remove(key, &self.room.states);
+        self.rest.lists.remove(key, &self.rest.room.states);
     }
 
     /// Drops everything that is expired, and gives memory back. Returns what was done and how much it cost, in
     /// states looked at.
     pub(super) fn sweep(&mut self, now: Timestamp) -> (Swept, usize) {
+        self.dropped(now);
         let now = now.as_micros();
-        let looked_at = self.table.slots() + self.lists.len();
+        let looked_at = self.table.slots() + self.rest.lists.len();
         let (seen, dropped) = self.table.sweep_all(now);
-        let (seen_lists, dropped_lists) = self.lists.sweep(now, &self.room.states);
-        self.table.shrink(now, &self.room.states);
-        self.overflow.sweep(now, &self.room.overflow);
+        let (seen_lists, dropped_lists) = self.rest.lists.sweep(now, &self.rest.room.states);
+        self.table.shrink(now, &self.rest.room.states);
+        self.rest.overflow.sweep(now, &self.rest.room.overflow);
         (Swept { seen: seen + seen_lists, dropped: dropped + dropped_lists }, looked_at)
+    }
+}
+
+impl Shard {
+    /// Gives `key`, which has no slot, one; false if there is no room.
+    fn insert(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
+        let before = self.table.len();
+        let inserted = self.table.insert(key, cell, now.as_micros(), &self.rest.room.states).is_ok();
+        if self.table.len() < before + usize::from(inserted) {
+            self.dropped(now);
+        }
+        inserted
+    }
+
+    /// Runs `make`, which may drop expired lists to make room for another.
+    fn making_room(&mut self, now: Timestamp, make: impl FnOnce(&mut Lists, &Room) -> bool) -> bool {
+        let before = self.rest.lists.dropped();
+        let made = make(&mut self.rest.lists, &self.rest.room);
+        if self.rest.lists.dropped() != before {
+            self.dropped(now);
+        }
+        made
+    }
+
+    /// [`States::update`] for a key without a slot of its own.
+    #[cold]
+    fn update_new<T>(
+        &mut self,
+        key: &Key,
+        now: Timestamp,
+        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
+    ) -> Updated<T> {
+        // Almost always empty; if not, the key starts from what its bucket was charged.
+        let before = self.rest.overflow.cell(key);
+        let (said, after) = judge(before);
+        let fits = after.is_none_or(|after| self.set_cell(key, after, now));
+        Updated { said, before: after.map(|_| before), fits }
     }
 }
 
@@ -70,7 +129,7 @@ impl States for Shard {
         match self.table.get(key) {
             Some(cell) => cell,
             // Almost always empty; if not, the key starts from what its bucket was charged.
-            None => self.overflow.cell(key),
+            None => self.rest.overflow.cell(key),
         }
     }
 
@@ -79,21 +138,32 @@ impl States for Shard {
     }
 
     #[inline]
+    fn update<T>(
+        &mut self,
+        key: &Key,
+        now: Timestamp,
+        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
+    ) -> Updated<T> {
+        let Some(slot) = self.table.slot(key) else { return self.update_new(key, now, judge) };
+        let before = slot.cell();
+        let (said, after) = judge(before);
+        after.into_iter().for_each(|after| slot.set_cell(after));
+        Updated { said, before: after.map(|_| before), fits: true }
+    }
+
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
-        if self.table.replace(key, cell)
-            || self.table.insert(key, cell, now.as_micros(), &self.room.states).is_ok()
-        {
+        if self.table.replace(key, cell) || self.insert(key, cell, now) {
             return true;
         }
-        let shared = self.overflow.set_cell(key, cell, &self.room.overflow);
-        let shortages = &self.room.shortages;
+        let shared = self.rest.overflow.set_cell(key, cell, &self.rest.room.overflow);
+        let shortages = &self.rest.room.shortages;
         Shortages::count(if shared { &shortages.shared } else { &shortages.refused });
         shared
     }
 
     fn restore_cell(&mut self, key: &Key, cell: Cell) {
         if self.table.get(key).is_none() {
-            self.overflow.restore_cell(key, cell);
+            self.rest.overflow.restore_cell(key, cell);
         } else if cell.is_empty() {
             self.table.remove(key);
         } else {
@@ -102,44 +172,49 @@ impl States for Shard {
     }
 
     fn log(&mut self, key: &Key) -> Option<&mut Log> {
-        match self.lists.log(key) {
+        match self.rest.lists.log(key) {
             Some(log) => Some(log),
-            None => self.overflow.log(key),
+            None => self.rest.overflow.log(key),
         }
+    }
+
+    fn own_log(&mut self, key: &Key) -> Option<&mut Log> {
+        self.rest.lists.log(key)
     }
 
     fn log_with_room(&mut self, key: &Key, algorithm: &SlidingLog, now: Timestamp) -> Option<&mut Log> {
-        let room = &*self.room;
-        let fresh = self.lists.log(key).is_none();
-        let own = self.lists.log_with_room(key, algorithm, now, (&room.states, &room.shortages));
-        match own {
-            Some(log) if fresh && !self.overflow.is_empty() => {
-                let shared = self.overflow.log(key).filter(|shared| !shared.is_expired(now.as_micros()));
-                log.inherit(shared.map(|shared| &*shared));
-                Some(log)
-            }
-            Some(log) => Some(log),
-            None => {
-                let shared = self.overflow.merged_log(key, &room.overflow);
-                Shortages::count(if shared.is_some() {
-                    &room.shortages.shared
-                } else {
-                    &room.shortages.refused
-                });
-                shared
-            }
+        let fresh = self.rest.lists.log(key).is_none();
+        let own = self.making_room(now, |lists, room| {
+            lists.log_with_room(key, algorithm, now, (&room.states, &room.shortages)).is_some()
+        });
+        let Rest { lists, overflow, room } = &mut *self.rest;
+        if !own {
+            let shared = overflow.merged_log(key, &room.overflow);
+            Shortages::count(match shared {
+                Some(_) => &room.shortages.shared,
+                None => &room.shortages.refused,
+            });
+            return shared;
         }
+        let log = lists.log(key)?;
+        if fresh && !overflow.is_empty() {
+            // Even if it has expired by `now`: this step may be refused, and the next one come at an earlier time.
+            log.inherit(overflow.log(key).map(|shared| &*shared));
+        }
+        Some(log)
     }
 
     fn permits(&mut self, key: &Key) -> Option<&mut Permits> {
-        self.lists.permits(key)
+        self.rest.lists.permits(key)
     }
 
     fn permits_with_room(&mut self, key: &Key, limit: &Concurrency, now: Timestamp) -> Option<&mut Permits> {
-        let permits = self.lists.permits_with_room(key, limit, now, &self.room.states);
-        if permits.is_none() {
-            Shortages::count(&self.room.shortages.refused);
+        let own = self
+            .making_room(now, |lists, room| lists.permits_with_room(key, limit, now, &room.states).is_some());
+        if !own {
+            Shortages::count(&self.rest.room.shortages.refused);
+            return None;
         }
-        permits
+        self.rest.lists.permits(key)
     }
 }

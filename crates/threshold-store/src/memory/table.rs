@@ -14,7 +14,7 @@ use super::budget::Budget;
 /// slot straddles two cache lines.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-struct Slot([u64; 4]);
+pub(super) struct Slot([u64; 4]);
 
 const FREE: Slot = Slot([0; 4]);
 
@@ -27,16 +27,15 @@ pub(super) struct Table {
     /// every search ends.
     slots: Box<[Slot]>,
     homes: usize,
-    live: usize,
-    /// Where the last search ended; the write that follows a read starts there.
-    hint: usize,
+    live: u32,
     /// Where the sweep goes on.
-    cursor: usize,
+    cursor: u32,
     /// How often the table has grown.
     growth: i32,
     /// Between 0 and 1, different for each table: sizes are 8 × 1.25^(growth + phase), so that tables which
-    /// fill at the same pace do not all grow at the same moment.
-    phase: f64,
+    /// fill at the same pace do not all grow at the same moment. Short, because a table, its lock and what else
+    /// a decision needs are to fit into one cache line.
+    phase: f32,
 }
 
 /// Why a cell could not be stored.
@@ -44,12 +43,12 @@ pub(super) struct Table {
 pub(super) struct Full;
 
 impl Table {
-    pub(super) fn new(phase: f64) -> Self {
-        Self { slots: Box::default(), homes: 0, live: 0, hint: 0, cursor: 0, growth: -1, phase }
+    pub(super) fn new(phase: f32) -> Self {
+        Self { slots: Box::default(), homes: 0, live: 0, cursor: 0, growth: -1, phase }
     }
 
     pub(super) const fn len(&self) -> usize {
-        self.live
+        self.live as usize
     }
 
     /// Reads the slot a search for `key` would start at, so that it is on its way into the cache.
@@ -60,24 +59,24 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&mut self, key: &Key) -> Option<Cell> {
+    pub(super) fn get(&self, key: &Key) -> Option<Cell> {
         let index = self.find(key).ok()?;
-        self.hint = index;
         Some(self.slots[index].cell())
+    }
+
+    /// The slot of `key`, if it has one: to be read and written with one search.
+    #[inline]
+    pub(super) fn slot(&mut self, key: &Key) -> Option<&mut Slot> {
+        let index = self.find(key).ok()?;
+        Some(&mut self.slots[index])
     }
 
     /// Overwrites the cell of a key that has a slot; false if it has none.
     #[inline]
     pub(super) fn replace(&mut self, key: &Key, cell: Cell) -> bool {
-        let index = match self.slots.get(self.hint) {
-            Some(slot) if slot.holds(key) => self.hint,
-            _ => match self.find(key) {
-                Ok(index) => index,
-                Err(_) => return false,
-            },
-        };
-        self.slots[index].set_cell(cell);
-        true
+        let found = self.find(key);
+        found.into_iter().for_each(|index| self.slots[index].set_cell(cell));
+        found.is_ok()
     }
 
     /// Gives `key`, which has no slot, one. Grows the table if the budget allows it.
@@ -104,22 +103,23 @@ impl Table {
     /// Frees all expired slots. Returns how many keys it saw and dropped.
     pub(super) fn sweep_all(&mut self, now: u64) -> (usize, usize) {
         self.cursor = 0;
-        let seen = self.live;
-        let dropped = self.sweep(self.slots.len() + self.live, now);
+        let seen = self.len();
+        let dropped = self.sweep(self.slots.len() + seen, now);
         (seen, dropped)
     }
 
     /// Looks `looks` times at a slot and frees it if it is expired. Returns how many keys it dropped.
     fn sweep(&mut self, looks: usize, now: u64) -> usize {
         let mut dropped = 0;
-        for _ in 0..looks.min(self.slots.len() + self.live) {
-            if self.cursor + 1 >= self.slots.len() {
+        for _ in 0..looks.min(self.slots.len() + self.len()) {
+            if self.cursor as usize + 1 >= self.slots.len() {
                 self.cursor = 0;
             }
-            let cell = self.slots[self.cursor].cell();
+            let index = self.cursor as usize;
+            let cell = self.slots[index].cell();
             if !cell.is_empty() && cell.is_expired(now) {
                 // The slots behind move up, so the cursor stays.
-                self.remove_at(self.cursor);
+                self.remove_at(index);
                 dropped += 1;
             } else {
                 self.cursor += 1;
@@ -135,8 +135,12 @@ impl Table {
 
     /// Gives memory back if far fewer keys are left than there is room for.
     pub(super) fn shrink(&mut self, now: u64, budget: &Budget) {
-        if self.live * 4 < self.homes {
-            self.rebuild(self.growth_for(self.live), now, budget);
+        if self.live == 0 {
+            // Not by way of a smaller table, for which there may be no room.
+            budget.release(self.slots.len() * size_of::<Slot>());
+            *self = Self::new(self.phase);
+        } else if self.len() * 4 < self.homes {
+            self.rebuild(self.growth_for(self.len()), now, budget);
         }
     }
 
@@ -166,7 +170,7 @@ impl Table {
 
     /// At 85 % a search takes about three slots more than in an empty table, and beyond it ever more.
     const fn is_crowded(&self) -> bool {
-        self.live * 20 >= self.homes * 17
+        self.len() * 20 >= self.homes * 17
     }
 
     fn place(&mut self, key: &Key, cell: Cell) -> Result<(), Full> {
@@ -178,7 +182,6 @@ impl Table {
         self.slots.copy_within(index..index + length, index + 1);
         self.slots[index] = Slot::new(key, cell);
         self.live += 1;
-        self.hint = index;
         Ok(())
     }
 
@@ -200,7 +203,7 @@ impl Table {
             return false;
         }
         let alive = self.slots.iter().filter(|slot| slot.is_alive(now)).count();
-        let growth = if alive * 3 < self.live * 2 { self.growth_for(alive + 1) } else { self.growth + 1 };
+        let growth = if alive * 3 < self.len() * 2 { self.growth_for(alive + 1) } else { self.growth + 1 };
         self.rebuild(growth, now, budget)
     }
 
@@ -211,7 +214,7 @@ impl Table {
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a table's size")]
     fn homes_at(&self, growth: i32) -> usize {
-        (8.0 * 1.25_f64.powf(f64::from(growth) + self.phase)).ceil() as usize
+        (8.0 * 1.25_f64.powf(f64::from(growth) + f64::from(self.phase))).ceil() as usize
     }
 
     /// The homes and the tail behind them.
@@ -258,18 +261,13 @@ impl Slot {
     }
 
     #[inline]
-    fn cell(&self) -> Cell {
+    pub(super) fn cell(&self) -> Cell {
         Cell::from_words([self.0[2], self.0[3]])
     }
 
     #[inline]
-    fn set_cell(&mut self, cell: Cell) {
+    pub(super) fn set_cell(&mut self, cell: Cell) {
         [self.0[2], self.0[3]] = cell.to_words();
-    }
-
-    #[inline]
-    fn holds(&self, key: &Key) -> bool {
-        [self.0[0], self.0[1]] == key.halves() && !self.cell().is_empty()
     }
 
     fn is_alive(&self, now: u64) -> bool {

@@ -23,6 +23,18 @@ impl Judge {
         self.admitted.iter().map(|(_, cost)| cost).sum()
     }
 
+    /// A charge that was taken back does not count.
+    pub(crate) fn took_back(&mut self, at: Timestamp, cost: u64) {
+        let index = self.admitted.iter().position(|charge| *charge == (at, cost));
+        self.admitted.remove(index.expect("only what was charged is taken back"));
+    }
+
+    /// What came before a reset does not count with what comes after it, only among itself.
+    pub(crate) fn forgave(&mut self, guarantee: &Guarantee) {
+        self.hold_to(guarantee);
+        self.admitted.clear();
+    }
+
     /// Fails if some interval holds more than the guarantee allows in one of its length. Only intervals from
     /// one admission to another can be the worst.
     pub(crate) fn hold_to(&self, guarantee: &Guarantee) {

@@ -132,10 +132,10 @@ impl Subject {
     }
 
     fn run(&mut self, key: u64, count: u64, kind: AlgorithmKind, action: Action) {
-        let rate = Rate::new(count, Span::from_millis(1)).unwrap();
-        let algorithm = Algorithm::new(kind, &rate).unwrap();
+        let rate = Rate::new(count, Span::from_millis(1)).expect("a rate");
+        let algorithm = Algorithm::new(kind, &rate).expect("a limit");
         let step = Step { action, ..Step::consume(spread(key), algorithm, NonZeroU64::MIN) };
-        transition::apply_one(&step, self.now, &mut self.shard);
+        transition::apply(&[step], self.now, &mut self.shard);
         self.keys.insert(key);
     }
 

@@ -99,12 +99,12 @@ fn room(overflow: usize) -> Arc<Room> {
 
 fn charge(shard: &mut Shard, limit: usize, subject: u64, cost: u64, now: Timestamp) -> bool {
     let key = key(limit as u64, subject);
-    let step = Step::consume(key, algorithm(KINDS[limit]), NonZeroU64::new(cost).unwrap());
-    transition::apply_one(&step, now, shard).admitted()
+    let step = Step::consume(key, algorithm(KINDS[limit]), NonZeroU64::new(cost).expect("a cost"));
+    transition::apply(&[step], now, shard).admitted()
 }
 
 fn algorithm(kind: AlgorithmKind) -> Algorithm {
-    Algorithm::new(kind, &"5 per 1ms".parse().unwrap()).unwrap()
+    Algorithm::new(kind, &"5 per 1ms".parse().expect("a rate")).expect("a limit")
 }
 
 /// Subjects eight apart share a bucket.
