@@ -157,9 +157,10 @@ impl Log {
     /// Folds all entries into one and goes on that way: safe where memory is short, stricter than needed.
     pub fn merge(&mut self) {
         if let Some(last) = self.entries.back().copied() {
-            // Room for the next entry too, which stands beside this one once it has expired.
-            self.entries = VecDeque::with_capacity(2);
+            self.entries.clear();
             self.entries.push_back(Entry { at: last.at, cost: self.cost });
+            // Room for the next entry too, which stands beside this one once it has expired.
+            self.entries.shrink_to(2);
         }
         self.merged = true;
     }

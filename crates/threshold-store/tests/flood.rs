@@ -251,7 +251,7 @@ fn as_bytes(size: u64) -> usize {
     usize::try_from(size).unwrap()
 }
 
-/// Kept for the fixed example below: the same key, in a bucket first and in a slot later.
+/// The same in small: a key in a bucket first and in a slot later.
 #[test]
 fn a_key_that_starts_in_a_shared_bucket_is_held_to_one_limit_in_all() {
     let (clock, store) = make::store(512 << 10);

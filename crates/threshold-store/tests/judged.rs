@@ -23,7 +23,7 @@ use threshold_store::MemoryStore;
 
 /// Room for some of the shared buckets that the limits would like to have, so that some keys find one and others
 /// are refused.
-const CAP: usize = 256 << 10;
+const CAP: usize = 512 << 10;
 const LIMITS: [AlgorithmKind; 4] = [
     AlgorithmKind::TokenBucket,
     AlgorithmKind::FixedWindow,
@@ -85,8 +85,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
-    fn no_history_admits_more_than_the_guarantee_or_takes_more_than_the_cap(acts in acts()) {
+    fn no_history_admits_more_than_the_guarantee_or_takes_more_than_the_cap(
+        acts in acts(),
+        full in any::<bool>(),
+    ) {
         let mut world = World::new();
+        if full {
+            world.fill();
+        }
         for act in &acts {
             world.act(act);
             prop_assert!(world.heap.peak() <= CAP, "{} bytes after {act:?}", world.heap.peak());
@@ -176,11 +182,28 @@ impl<'a> World<'a> {
         self.holders.retain(|held| (held.0, held.1) != (subject, holder));
     }
 
+    /// Strangers who take all the room and outlast the history.
+    fn fill(&mut self) {
+        for (kind, tag, keys) in
+            [(AlgorithmKind::SlidingLog, 101, 1_500), (AlgorithmKind::FixedWindow, 100, 14_000)]
+        {
+            for _ in 0..keys {
+                let step = Step::consume(self.stranger(tag), algorithm(kind, "1/min"), NonZeroU64::MIN);
+                let _ = self.store.apply_one_now(&step);
+            }
+        }
+        assert!(self.store.stats().shared_charges > 0, "there is room left");
+    }
+
+    fn stranger(&mut self, limit: u64) -> Key {
+        self.strangers += 1;
+        let high = self.strangers.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Key::from_raw(u128::from(high) << 64 | u128::from(high >> 5), limit)
+    }
+
     fn flood(&mut self, limit: usize, keys: u64) {
         for _ in 0..keys {
-            self.strangers += 1;
-            let high = self.strangers.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let key = Key::from_raw(u128::from(high) << 64 | u128::from(high >> 5), limit as u64);
+            let key = self.stranger(limit as u64);
             let _ = self.store.apply_one_now(&match LIMITS.get(limit) {
                 Some(kind) => Step::consume(key, kind.pick(), NonZeroU64::MIN),
                 None => acquire(key, permits(), 1),

@@ -94,10 +94,9 @@ fn keys_that_no_table_has_room_for_are_refused_and_harm_nothing() {
     assert_eq!(subject.table.len(), 0);
 }
 
-/// Found by thought, kept as an example: the slot that the last search hinted at is gone when the next write
-/// comes, or holds another key.
+/// What was just looked at is gone when the next write comes, or has moved into the place of another.
 #[test]
-fn a_stale_hint_is_not_followed() {
+fn a_write_after_a_removal_finds_what_has_moved() {
     let keys = [1, 2, 3].map(|low| Key::from_raw(u128::from(u64::MAX) << 64 | low, 0));
     let mut subject = Subject::new(1 << 20, 0.0);
     for key in keys {
