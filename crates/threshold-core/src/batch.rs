@@ -167,6 +167,11 @@ impl Verdict {
 }
 
 impl Outcome {
+    /// The outcome of no step at all, at `now`.
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self { at: now, verdicts: SmallVec::new(), retry: Retry::Now }
+    }
+
     /// True if no enforce step refused: everything admitted was charged.
     #[must_use]
     #[inline]

@@ -104,9 +104,12 @@ enum Undo {
     Permit(PermitUndo),
 }
 
+type Undos = SmallVec<[Undo; 4]>;
+
 /// Judges and charges `steps` as one.
 pub fn apply(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome {
-    let (mut outcome, undos) = charge_all(steps, now, states);
+    let (mut outcome, mut undos) = (Outcome::at(now), Undos::new());
+    charge_all(steps, states, &mut outcome, &mut undos);
     if !outcome.admitted() {
         take_back(steps, undos, states);
         report_uncharged(steps, &mut outcome, states);
@@ -128,7 +131,8 @@ pub fn apply_one(
 
 /// Judges `steps` as [`apply`] would and leaves every state as it was.
 pub fn peek(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome {
-    let (mut outcome, undos) = charge_all(steps, now, states);
+    let (mut outcome, mut undos) = (Outcome::at(now), Undos::new());
+    charge_all(steps, states, &mut outcome, &mut undos);
     take_back(steps, undos, states);
     report_uncharged(steps, &mut outcome, states);
     outcome
@@ -163,9 +167,9 @@ fn refund_one(step: &Step, charged_at: Timestamp, now: Timestamp, states: &mut i
 }
 
 /// One verdict and one undo for each step, everything admitted being charged.
-fn charge_all(steps: &[Step], now: Timestamp, states: &mut impl States) -> (Outcome, SmallVec<[Undo; 4]>) {
-    let mut outcome = Outcome { at: now, verdicts: SmallVec::new(), retry: Retry::Now };
-    let mut undos = SmallVec::new();
+#[inline]
+fn charge_all(steps: &[Step], states: &mut impl States, outcome: &mut Outcome, undos: &mut Undos) {
+    let now = outcome.at;
     for step in steps {
         let (pending, undo) = charge(&step.key, &step.algorithm, step.action, now, states);
         let verdict = pending.verdict(&step.algorithm, now);
@@ -175,7 +179,6 @@ fn charge_all(steps: &[Step], now: Timestamp, states: &mut impl States) -> (Outc
         outcome.verdicts.push(verdict);
         undos.push(undo);
     }
-    (outcome, undos)
 }
 
 #[inline]
@@ -271,7 +274,7 @@ const fn no_room(capacity: u64) -> Verdict {
 }
 
 /// Takes the charges back, last first, so that a key charged twice ends where it began.
-fn take_back(steps: &[Step], undos: SmallVec<[Undo; 4]>, states: &mut impl States) {
+fn take_back(steps: &[Step], undos: Undos, states: &mut impl States) {
     for (step, undo) in steps.iter().zip(undos).rev() {
         match undo {
             Undo::Nothing => {}

@@ -14,6 +14,8 @@ pub struct SystemClock {
     counter: quanta::Clock,
     /// The counter's reading at the anchor.
     anchor: u64,
+    /// Microseconds per count, in 2⁻⁶⁴: one multiplication turns counts into time.
+    scale: u64,
     /// The wall time at the anchor, in microseconds since the epoch.
     wall: u64,
 }
@@ -27,7 +29,8 @@ impl SystemClock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX);
         let anchor = counter.raw();
-        Self { counter, anchor, wall }
+        let scale = scale(&counter);
+        Self { counter, anchor, scale, wall }
     }
 }
 
@@ -40,7 +43,46 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        let nanos = self.counter.delta_as_nanos(self.anchor, self.counter.raw());
-        Timestamp::from_micros(self.wall.saturating_add(nanos / 1_000))
+        let counts = self.counter.raw().saturating_sub(self.anchor);
+        let micros = scaled(counts, self.scale);
+        Timestamp::from_micros(self.wall.saturating_add(micros))
+    }
+}
+
+/// How many microseconds a count takes, in 2⁻⁶⁴. Counters run at a megahertz at least, so it is below one.
+fn scale(counter: &quanta::Clock) -> u64 {
+    const MANY: u64 = 1 << 52;
+    let nanos = u128::from(counter.delta_as_nanos(0, MANY));
+    u64::try_from((nanos << 64) / (u128::from(MANY) * 1_000)).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of two halves")]
+const fn scaled(counts: u64, scale: u64) -> u64 {
+    ((counts as u128 * scale as u128) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_become_the_time_that_the_counter_itself_gives() {
+        let clock = SystemClock::new();
+        for seconds in [1, 60, 86_400, 365 * 86_400] {
+            let counts = seconds * 3_000_000_000;
+            let micros = clock.counter.delta_as_nanos(0, counts) / 1_000;
+            assert!(scaled(counts, clock.scale).abs_diff(micros) <= 1, "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn it_never_goes_back() {
+        let clock = SystemClock::new();
+        let mut last = clock.now();
+        for _ in 0..100_000 {
+            let now = clock.now();
+            assert!(now >= last);
+            last = now;
+        }
     }
 }

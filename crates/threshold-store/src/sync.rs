@@ -2,15 +2,16 @@
 
 #[cfg(not(feature = "loom"))]
 mod real {
+    use spin::mutex::{SpinMutex, SpinMutexGuard};
     pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-    pub(crate) type Guard<'a, T> = parking_lot::MutexGuard<'a, T>;
+    pub(crate) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 
-    pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
+    pub(crate) struct Mutex<T>(SpinMutex<T>);
 
     impl<T> Mutex<T> {
         pub(crate) const fn new(value: T) -> Self {
-            Self(parking_lot::Mutex::new(value))
+            Self(SpinMutex::new(value))
         }
 
         #[inline]
@@ -21,18 +22,24 @@ mod real {
             }
         }
 
-        /// Looks again after ever longer pauses before it goes to sleep. A lock is held for some ten
-        /// nanoseconds, so sleeping is the last resort; and while the others pause, the holder's processor has
-        /// the cache line to itself and decides several times in a row.
+        /// Looks again after ever longer pauses, then lets others run in between. A lock is held for some ten
+        /// nanoseconds; while the others pause, its holder has the cache lines to itself and decides several
+        /// times in a row. Only a holder that was interrupted makes anybody wait for long, and yielding lets
+        /// it go on.
         #[cold]
         fn lock_contended(&self) -> Guard<'_, T> {
-            for pauses in [4, 16, 64, 64, 64, 64] {
+            for pauses in [32, 64, 64, 64] {
                 (0..pauses).for_each(|_| std::hint::spin_loop());
                 if let Some(guard) = self.0.try_lock() {
                     return guard;
                 }
             }
-            self.0.lock()
+            loop {
+                std::thread::yield_now();
+                if let Some(guard) = self.0.try_lock() {
+                    return guard;
+                }
+            }
         }
     }
 }

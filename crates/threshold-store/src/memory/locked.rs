@@ -21,16 +21,21 @@ pub(super) struct Locked<'a> {
 impl<'a> Locked<'a> {
     pub(super) fn new(shards: &'a [Padded], steps: &[Step]) -> Self {
         let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
-        wanted.extend(steps.iter().map(|step| shard_of(&step.key, shards.len())));
-        wanted.sort_unstable();
-        wanted.dedup();
-        let held = wanted.into_iter().map(|index| (index, shards[index].0.lock())).collect();
-        let locked = Self { held, shards: shards.len() };
+        for step in steps {
+            wanted.push(shard_of(&step.key, shards.len()));
+        }
+        sort(&mut wanted);
+        let mut locked = Self { held: SmallVec::new(), shards: shards.len() };
+        for index in wanted {
+            if locked.held.last().is_none_or(|(last, _)| *last != index) {
+                locked.held.push((index, shards[index].0.lock()));
+            }
+        }
         // The keys' slots are far apart and rarely cached: asking for all of them before using the first lets
         // the waits overlap.
-        let touched =
-            steps.iter().fold(0, |all, step| all ^ locked.held[locked.index(&step.key)].1.touch(&step.key));
-        std::hint::black_box(touched);
+        for step in steps {
+            std::hint::black_box(locked.held[locked.index(&step.key)].1.touch(&step.key));
+        }
         locked
     }
 
@@ -111,5 +116,21 @@ impl States for Locked<'_> {
 
     fn permits_with_room(&mut self, key: &Key, limit: &Concurrency, now: Timestamp) -> Option<&mut Permits> {
         self.shard(key).permits_with_room(key, limit, now)
+    }
+}
+
+/// Sorts the few shards of most batches by insertion, which for four is a third of the work.
+#[inline]
+fn sort(wanted: &mut [usize]) {
+    if wanted.len() > 8 {
+        return wanted.sort_unstable();
+    }
+    for last in 1..wanted.len() {
+        for index in (0..last).rev() {
+            if wanted[index] <= wanted[index + 1] {
+                break;
+            }
+            wanted.swap(index, index + 1);
+        }
     }
 }

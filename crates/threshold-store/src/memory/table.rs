@@ -51,11 +51,14 @@ impl Table {
         self.live as usize
     }
 
-    /// Reads the slot a search for `key` would start at, so that it is on its way into the cache.
+    /// Reads the slot a search for `key` would start at and the one a cache line later, where many a search
+    /// ends, so that both are on their way into the cache.
     #[inline]
     pub(super) fn touch(&self, key: &Key) -> u64 {
         let [_, high] = key.halves();
-        self.slots.get(self.home(high)).map_or(0, |slot| slot.0[2])
+        let home = self.home(high);
+        let word = |index: usize| self.slots.get(index).map_or(0, |slot| slot.0[2]);
+        word(home) ^ word(home + 2)
     }
 
     #[inline]
