@@ -56,7 +56,6 @@ fn scale(counter: &quanta::Clock) -> u64 {
     u64::try_from((nanos << 64) / (u128::from(MANY) * 1_000)).unwrap_or(u64::MAX)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of two halves")]
 const fn scaled(counts: u64, scale: u64) -> u64 {
     ((counts as u128 * scale as u128) >> 64) as u64
 }

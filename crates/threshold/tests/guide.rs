@@ -1,5 +1,7 @@
 //! Every Rust block of the README and the guide, run. `cargo xtask tidy` checks that none is missing here.
 
+#![expect(clippy::print_stdout, reason = "the documentation prints")]
+
 use std::error::Error;
 
 type Run = Result<(), Box<dyn Error>>;

@@ -134,7 +134,11 @@ pub(super) async fn random_batches_match_the_transition(bench: Bench) {
             let tree =
                 limit(kind).prop_flat_map(|limit| (proptest::strategy::Just(limit), requests(&limit, 24)));
             let (limit, requests) = tree.new_tree(&mut runner).expect("a scenario").current();
-            matches_the_transition(&bench, &limit, &requests).await;
+            // Time only goes forward from one scenario to the next, and must not run out.
+            let lasts: u64 = requests.iter().map(|request| request.wait.as_micros()).sum();
+            if lasts < Span::from_secs(36_000).as_micros() {
+                matches_the_transition(&bench, &limit, &requests).await;
+            }
         }
     }
 }
@@ -146,7 +150,6 @@ async fn matches_the_transition(bench: &Bench, limit: &crate::strategies::Limit,
     let id = threshold_core::LimitId::new("random").expect("a name");
     let keys = secret.limit_key(&id, &limit.algorithm);
     let mut pure = Pure::default();
-    bench.clock.set(crate::strategies::start());
     for (index, request) in requests.iter().enumerate() {
         let now = bench.advance(request.wait);
         let step = crate::strategies::step(limit, request, index as u128);
