@@ -64,10 +64,10 @@ pub enum AlgorithmKind {
 pub enum LimitError {
     /// The time it takes an empty bucket to fill is too long.
     #[error(
-        "a bucket of {burst} at {rate} takes more than 3257 days to fill; lower the burst or raise the rate"
+        "{rate}: a bucket of {burst} takes more than 3257 days to fill; lower the burst or raise the rate"
     )]
     BucketTooDeep {
-        /// The rate without its burst.
+        /// The rate.
         rate: String,
         /// The capacity asked for.
         burst: u64,
@@ -76,7 +76,9 @@ pub enum LimitError {
     #[error("{0} cannot be represented exactly; use a rounder number, or a count of at most 274877906943")]
     NotRepresentable(String),
     /// The count is too large for this algorithm.
-    #[error("{algorithm} takes a count of at most {max}, not {count}; use token-bucket for larger ones")]
+    #[error(
+        "{algorithm} takes a count of at most {max}, not {count}; use a smaller one, or another algorithm"
+    )]
     CountTooLarge {
         /// The algorithm's name.
         algorithm: AlgorithmKind,

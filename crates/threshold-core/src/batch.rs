@@ -87,8 +87,9 @@ pub struct Verdict {
 pub enum Retry {
     /// It was.
     Now,
-    /// After this long and not one tick earlier, if nothing else is charged until then. The one exception is a
-    /// store that has no room to write an admission down: it says a second.
+    /// After this long and not one tick earlier, if nothing else is charged until then. Two exceptions: a batch
+    /// that names a key more than once may have to wait longer, and a store that has no room to write an
+    /// admission down says a second.
     After(Span),
     /// At no time: the cost is above the capacity, or the permit is gone.
     Never,
@@ -103,6 +104,9 @@ pub struct Outcome {
     pub verdicts: SmallVec<[Verdict; 4]>,
     /// The longest wait over the refusing enforce steps; `Now` if there is none.
     pub retry: Retry,
+    /// True if the admitted steps were charged; false after a refusal and after a peek. Only a charge can be
+    /// refunded.
+    pub charged: bool,
 }
 
 impl Step {
@@ -169,7 +173,7 @@ impl Verdict {
 impl Outcome {
     /// The outcome of no step at all, at `now`.
     pub(crate) fn at(now: Timestamp) -> Self {
-        Self { at: now, verdicts: SmallVec::new(), retry: Retry::Now }
+        Self { at: now, verdicts: SmallVec::new(), retry: Retry::Now, charged: false }
     }
 
     /// True if no enforce step refused: everything admitted was charged.

@@ -171,85 +171,85 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What names a subject: one part (`"alice"`) or several (`("acme", "alice")`).
+/// One part of a subject's name.
+pub trait Part {
+    /// Its bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+/// What names a subject: one part (`"alice"`) or several (`("acme", "alice")`, or a slice of parts).
 pub trait Parts {
     /// Hands every part to `sink`, in order.
     fn feed(&self, sink: &mut impl FnMut(&[u8]));
 
-    /// The part, if it is known that there is one only.
+    /// The part, if there is one only.
+    fn only(&self) -> Option<&[u8]>;
+}
+
+macro_rules! part {
+    ($($type:ty)+) => {$(
+        impl Part for $type {
+            #[inline]
+            fn bytes(&self) -> &[u8] {
+                self.as_ref()
+            }
+        }
+
+        impl Parts for $type {
+            #[inline]
+            fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+                sink(self.bytes());
+            }
+
+            #[inline]
+            fn only(&self) -> Option<&[u8]> {
+                Some(self.bytes())
+            }
+        }
+    )+};
+}
+
+part! { &str &String String &[u8] Vec<u8> }
+
+impl<P: Part> Parts for &[P] {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        self.iter().for_each(|part| sink(part.bytes()));
+    }
+
+    #[inline]
+    fn only(&self) -> Option<&[u8]> {
+        match self {
+            [part] => Some(part.bytes()),
+            _ => None,
+        }
+    }
+}
+
+impl<A: Part, B: Part> Parts for (A, B) {
+    #[inline]
+    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
+        sink(self.0.bytes());
+        sink(self.1.bytes());
+    }
+
     #[inline]
     fn only(&self) -> Option<&[u8]> {
         None
     }
 }
 
-impl Parts for &str {
+impl<A: Part, B: Part, C: Part> Parts for (A, B, C) {
     #[inline]
     fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        sink(self.as_bytes());
+        sink(self.0.bytes());
+        sink(self.1.bytes());
+        sink(self.2.bytes());
     }
 
     #[inline]
     fn only(&self) -> Option<&[u8]> {
-        Some(self.as_bytes())
-    }
-}
-
-impl Parts for &String {
-    #[inline]
-    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        sink(self.as_bytes());
-    }
-
-    #[inline]
-    fn only(&self) -> Option<&[u8]> {
-        Some(self.as_bytes())
-    }
-}
-
-impl Parts for &[u8] {
-    #[inline]
-    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        sink(self);
-    }
-
-    #[inline]
-    fn only(&self) -> Option<&[u8]> {
-        Some(self)
-    }
-}
-
-impl<P: Parts> Parts for &[P] {
-    #[inline]
-    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        for part in *self {
-            part.feed(sink);
-        }
-    }
-
-    #[inline]
-    fn only(&self) -> Option<&[u8]> {
-        match self {
-            [part] => part.only(),
-            _ => None,
-        }
-    }
-}
-
-impl<A: Parts, B: Parts> Parts for (A, B) {
-    #[inline]
-    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        self.0.feed(sink);
-        self.1.feed(sink);
-    }
-}
-
-impl<A: Parts, B: Parts, C: Parts> Parts for (A, B, C) {
-    #[inline]
-    fn feed(&self, sink: &mut impl FnMut(&[u8])) {
-        self.0.feed(sink);
-        self.1.feed(sink);
-        self.2.feed(sink);
+        None
     }
 }
 

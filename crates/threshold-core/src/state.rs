@@ -265,6 +265,9 @@ pub struct Permit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permits {
     held: Vec<Permit>,
+    /// When the last of all that were ever taken lapses. Not lowered by a release, which may be taken back: the
+    /// list must still be there then.
+    expires: u64,
 }
 
 impl Permits {
@@ -274,10 +277,10 @@ impl Permits {
         &self.held
     }
 
-    /// True once no permit is out.
+    /// True once every permit that was ever taken has lapsed.
     #[must_use]
     pub fn is_expired(&self, now_micros: u64) -> bool {
-        self.live(now_micros).is_empty()
+        self.expires <= now_micros
     }
 
     /// Permits that fit without taking more memory.
@@ -297,12 +300,18 @@ impl Permits {
 
     /// Drops what had lapsed when the latest permit was taken or renewed: `lifetime` before that one lapses.
     pub(crate) fn drop_lapsed(&mut self, lifetime: u64) {
-        if let Some(latest) = self.held.last() {
-            self.held.drain(..self.lapsed(latest.expires - lifetime));
-        }
+        let taken = self.not_before(0, lifetime);
+        self.held.drain(..self.lapsed(taken));
+    }
+
+    /// The earliest instant that `now` may be taken for: time does not go back behind the latest permit, which
+    /// was taken `lifetime` before it lapses.
+    pub(crate) fn not_before(&self, now: u64, lifetime: u64) -> u64 {
+        self.held.last().map_or(now, |latest| now.max(latest.expires.saturating_sub(lifetime)))
     }
 
     pub(crate) fn add(&mut self, permit: Permit) {
+        self.expires = self.expires.max(permit.expires);
         self.held.insert(self.lapsed(permit.expires), permit);
     }
 

@@ -110,7 +110,8 @@ type Undos = SmallVec<[Undo; 4]>;
 pub fn apply(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome {
     let (mut outcome, mut undos) = (Outcome::at(now), Undos::new());
     charge_all(steps, states, &mut outcome, &mut undos);
-    if !outcome.admitted() {
+    outcome.charged = outcome.admitted();
+    if !outcome.charged {
         take_back(steps, undos, states);
         report_uncharged(steps, &mut outcome, states);
     }
@@ -126,6 +127,7 @@ pub fn apply_one(
     now: Timestamp,
     states: &mut impl States,
 ) -> Pending {
+    tidy(key, algorithm, states);
     charge(key, algorithm, action, now, states).0
 }
 
@@ -143,7 +145,7 @@ pub fn peek(steps: &[Step], now: Timestamp, states: &mut impl States) -> Outcome
 ///
 /// A smaller cost than was charged takes back that much. Steps that were not charged are passed over.
 pub fn refund(steps: &[Step], outcome: &Outcome, now: Timestamp, states: &mut impl States) {
-    if !outcome.admitted() {
+    if !outcome.charged {
         return;
     }
     let charged = steps.iter().zip(&outcome.verdicts).filter(|(_, verdict)| verdict.admitted());
@@ -170,6 +172,7 @@ fn refund_one(step: &Step, charged_at: Timestamp, now: Timestamp, states: &mut i
 #[inline]
 fn charge_all(steps: &[Step], states: &mut impl States, outcome: &mut Outcome, undos: &mut Undos) {
     let now = outcome.at;
+    steps.iter().for_each(|step| tidy(&step.key, &step.algorithm, states));
     for step in steps {
         let (pending, undo) = charge(&step.key, &step.algorithm, step.action, now, states);
         let verdict = pending.verdict(&step.algorithm, now);
@@ -178,6 +181,19 @@ fn charge_all(steps: &[Step], states: &mut impl States, outcome: &mut Outcome, u
         }
         outcome.verdicts.push(verdict);
         undos.push(undo);
+    }
+}
+
+/// Drops from a list what had expired when its latest entry was made. Before the first charge of a batch and at
+/// no other time: an entry that may yet be taken back proves nothing about the time.
+#[inline]
+fn tidy(key: &Key, algorithm: &Algorithm, states: &mut impl States) {
+    match algorithm {
+        Algorithm::SlidingLog(log) => states.log(key).into_iter().for_each(|state| log.forget_expired(state)),
+        Algorithm::Concurrency(limit) => {
+            states.permits(key).into_iter().for_each(|permits| limit.drop_lapsed(permits));
+        }
+        Algorithm::TokenBucket(_) | Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_) => {}
     }
 }
 

@@ -98,6 +98,7 @@ impl<C: Clock> MemoryStore<C> {
     #[must_use]
     pub fn apply_now(&self, batch: &Batch) -> Outcome {
         let (now, mut states) = self.lock(batch.steps());
+        let now = states.advance(now);
         transition::apply(batch.steps(), now, &mut states)
     }
 
@@ -114,7 +115,7 @@ impl<C: Clock> MemoryStore<C> {
     pub fn act_now(&self, key: &Key, algorithm: &Algorithm, action: Action) -> (Timestamp, Verdict) {
         let now = self.inner.clock.now();
         let mut shard = self.inner.shards[self.shard_of(key)].0.lock();
-        let now = shard.not_before(now);
+        let now = shard.advance(now);
         let pending = transition::apply_one(key, algorithm, action, now, &mut *shard);
         drop(shard);
         (now, pending.verdict(algorithm, now))
@@ -138,6 +139,7 @@ impl<C: Clock> MemoryStore<C> {
     #[must_use]
     pub fn peek_now(&self, batch: &Batch) -> Outcome {
         let (now, mut states) = self.lock(batch.steps());
+        let now = states.not_before(now);
         transition::peek(batch.steps(), now, &mut states)
     }
 
@@ -146,12 +148,8 @@ impl<C: Clock> MemoryStore<C> {
         let (_, mut states) = self.lock(batch.steps());
         // The time after the wait for the locks: what was refilled until then may have been given to others
         // meanwhile, and must not be given back as well.
-        let now = states.not_before(self.inner.clock.now());
-        let before = states.len();
+        let now = states.advance(self.inner.clock.now());
         transition::refund(batch.steps(), outcome, now, &mut states);
-        if states.len() < before {
-            states.dropped(now);
-        }
     }
 
     /// Forgets all that is known of the keys, without a future.
@@ -180,12 +178,10 @@ impl<C: Clock> MemoryStore<C> {
         swept
     }
 
-    /// Reads the clock and locks what `steps` need. The time is the clock's, or a later one if it took so long
-    /// to get the locks that something has been dropped as expired since.
+    /// Reads the clock, before it waits for any lock, and locks what `steps` need.
     fn lock(&self, steps: &[Step]) -> (Timestamp, Locked<'_>) {
         let now = self.inner.clock.now();
-        let locked = Locked::new(&self.inner.shards, steps);
-        (locked.not_before(now), locked)
+        (now, Locked::new(&self.inner.shards, steps))
     }
 
     #[inline]

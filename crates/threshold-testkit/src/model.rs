@@ -44,7 +44,8 @@ impl Model {
     /// Judges and charges the steps: on a copy that is kept only if every enforce step was admitted.
     pub fn apply(&mut self, steps: &[Step], now: Timestamp) -> Outcome {
         let mut after = self.clone();
-        let mut outcome = Outcome { at: now, verdicts: Default::default(), retry: Retry::Now };
+        let mut outcome =
+            Outcome { at: now, verdicts: Default::default(), retry: Retry::Now, charged: false };
         for step in steps {
             let verdict = after.charge(step, now);
             if step.mode == Mode::Enforce {
@@ -54,6 +55,7 @@ impl Model {
         }
         if outcome.admitted() {
             *self = after;
+            outcome.charged = true;
             return outcome;
         }
         for (step, verdict) in steps.iter().zip(&mut outcome.verdicts) {

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use threshold_core::{Outcome, Retry, StoreError, Timestamp, Verdict};
 
-/// The answer to one [`consume`](crate::RateLimiter::consume).
+/// The answer to one [`consume`](crate::RateLimiter::consume) or [`peek`](crate::RateLimiter::peek).
+#[must_use = "a decision may be a refusal"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     at: Timestamp,
     verdict: Verdict,
+    /// What was charged, and can be refunded at most.
+    charged: u64,
 }
 
 /// No decision could be made.
@@ -25,11 +28,23 @@ pub enum ConsumeError {
 }
 
 impl Decision {
-    pub(crate) const fn new(at: Timestamp, verdict: Verdict) -> Self {
-        Self { at, verdict }
+    /// A decision that charged `cost` if it allowed it.
+    #[inline]
+    pub(crate) fn charging(at: Timestamp, verdict: Verdict, cost: u64) -> Self {
+        Self { at, verdict, charged: if verdict.admitted() { cost } else { 0 } }
     }
 
-    /// True if the cost was charged.
+    /// A decision that charged nothing.
+    pub(crate) const fn looking(at: Timestamp, verdict: Verdict) -> Self {
+        Self { at, verdict, charged: 0 }
+    }
+
+    /// What was charged, and can be refunded at most.
+    pub(crate) const fn charged(&self) -> u64 {
+        self.charged
+    }
+
+    /// True if the limit allows it: the cost was charged, or would have been if this was a peek.
     #[must_use]
     #[inline]
     pub fn allowed(&self) -> bool {
@@ -58,7 +73,7 @@ impl Decision {
         }
     }
 
-    /// False if the cost is above the capacity: trying again cannot help.
+    /// False if trying again cannot help: the cost is above the capacity, or the permit to renew is gone.
     #[must_use]
     pub fn retryable(&self) -> bool {
         self.verdict.retry != Retry::Never
@@ -78,7 +93,8 @@ impl Decision {
 
     /// The decision as the outcome of a batch of one.
     pub(crate) fn outcome(&self) -> Outcome {
-        Outcome { at: self.at, verdicts: [self.verdict].into_iter().collect(), retry: self.verdict.retry }
+        let (verdicts, retry) = ([self.verdict].into_iter().collect(), self.verdict.retry);
+        Outcome { at: self.at, verdicts, retry, charged: self.charged > 0 }
     }
 }
 

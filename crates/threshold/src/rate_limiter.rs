@@ -115,12 +115,15 @@ impl<S: Store> RateLimiter<S> {
     pub async fn peek(&self, key: impl Parts, cost: u64) -> Result<Decision, ConsumeError> {
         let batch = Batch::from(self.checked_step(key, cost)?);
         let outcome = self.store.peek(&batch).await?;
-        Ok(Decision::new(outcome.at, outcome.verdicts[0]))
+        Ok(Decision::looking(outcome.at, outcome.verdicts[0]))
     }
 
-    /// Takes back a cost that `decision` allowed, as far as it is still felt.
+    /// Takes back up to `cost` of what `decision` charged to `key`, as far as it is still felt. Once for each
+    /// decision: a second refund takes back what others were charged.
     pub async fn refund(&self, key: impl Parts, cost: u64, decision: &Decision) -> Result<(), ConsumeError> {
-        let batch = Batch::from(self.checked_step(key, cost)?);
+        let step = self.checked_step(key, cost)?;
+        let Some(cost) = NonZeroU64::new(cost.min(decision.charged())) else { return Ok(()) };
+        let batch = Batch::from(Step { action: Action::Consume(cost), ..step });
         Ok(self.store.refund(&batch, &decision.outcome()).await?)
     }
 
@@ -148,10 +151,14 @@ impl<S: Store> RateLimiter<S> {
     async fn act(&self, key: impl Parts, action: Action) -> Result<Decision, ConsumeError> {
         let step = Step { action, ..self.step(key, NonZeroU64::MIN) };
         let (at, verdict) = self.store.apply_one(&step).await?;
-        Ok(Decision::new(at, verdict))
+        Ok(match action {
+            Action::Consume(cost) => Decision::charging(at, verdict, cost.get()),
+            _ => Decision::looking(at, verdict),
+        })
     }
 
-    /// Forgets all that was charged to `key`.
+    /// Forgets all that was charged to `key`. What it was charged together with others, in a store that had no
+    /// room for it, stays.
     pub async fn reset(&self, key: impl Parts) -> Result<(), ConsumeError> {
         Ok(self.store.reset(&[self.key(key)]).await?)
     }
@@ -200,6 +207,6 @@ impl<C: Clock> RateLimiter<MemoryStore<C>> {
     pub fn consume_now(&self, key: impl Parts, cost: u64) -> Result<Decision, ConsumeError> {
         let action = Action::Consume(self::cost(cost)?);
         let (at, verdict) = self.store.act_now(&self.key(key), &self.algorithm, action);
-        Ok(Decision::new(at, verdict))
+        Ok(Decision::charging(at, verdict, cost))
     }
 }

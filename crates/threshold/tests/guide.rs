@@ -155,7 +155,7 @@ async fn memory_cap_sweep_figures() -> Run {
 
     let store = MemoryStore::builder().max_bytes(64 << 20).build()?;
     let limiter = RateLimiter::builder("api").rate("1000/s").store(store.clone()).build()?;
-    limiter.consume_now("alice", 1)?;
+    assert!(limiter.consume_now("alice", 1)?.allowed());
 
     let swept = store.sweep_now(100_000); // about so many slots; the next call goes on from there
     println!("{} seen, {} dropped", swept.seen, swept.dropped);

@@ -179,7 +179,7 @@ fn what_cannot_be_built_says_why_and_how_to_mend_it() {
             "api",
             "1/day burst 9999",
             TokenBucket,
-            "a bucket of 9999 at 1/day burst 9999 takes more than 3257 days to fill; lower the burst or raise the rate",
+            "1/day burst 9999: a bucket of 9999 takes more than 3257 days to fill; lower the burst or raise the rate",
         ),
         (
             "api",
@@ -330,4 +330,18 @@ fn limiter_with(shape: impl FnOnce(RateLimiterBuilder) -> RateLimiterBuilder) ->
     let clock = ManualClock::starting_at(NOON);
     let store = MemoryStore::builder().clock(clock.clone()).build().unwrap();
     (clock, shape(RateLimiter::builder("api")).store(store).build().unwrap())
+}
+
+#[tokio::test]
+async fn a_refund_gives_back_at_most_what_was_charged() {
+    let limiter = RateLimiter::builder("api").rate("10/day").store(MemoryStore::new()).build().unwrap();
+    let one = limiter.consume("alice", 1).await.unwrap();
+    assert!(limiter.consume("alice", 9).await.unwrap().allowed());
+    limiter.refund("alice", 10, &one).await.unwrap();
+    assert!(limiter.consume("alice", 1).await.unwrap().allowed());
+    assert!(!limiter.consume("alice", 1).await.unwrap().allowed());
+    let peeked = limiter.peek("bob", 10).await.unwrap();
+    assert!(limiter.consume("bob", 10).await.unwrap().allowed());
+    limiter.refund("bob", 10, &peeked).await.unwrap();
+    assert!(!limiter.consume("bob", 1).await.unwrap().allowed());
 }

@@ -60,21 +60,21 @@ impl Concurrency {
         (id, cost): (PermitId, u64),
         now: u64,
     ) -> (Verdict, Option<PermitUndo>) {
-        if let Some(undo) = self.extend(permits, id, now) {
+        let at = permits.not_before(now, self.lifetime);
+        if let Some(undo) = self.extend(permits, id, at) {
             return (self.verdict(permits, now, Retry::Now), Some(undo));
         }
         if cost > self.count {
             return (self.verdict(permits, now, Retry::Never), None);
         }
-        let used = used(permits, now);
+        let used = used(permits, at);
         if used + cost > self.count {
-            let wait = frees_at(permits, used + cost - self.count, now) - now;
+            let wait = frees_at(permits, used + cost - self.count, at) - now;
             return (self.verdict(permits, now, Retry::After(Span::from_micros(wait))), None);
         }
-        self.drop_lapsed(permits);
         // One that lapsed may still stand under the same name.
         let undo = permits.remove(id).map_or(PermitUndo::Drop(id), PermitUndo::Restore);
-        permits.add(Permit { id, expires: now + self.lifetime, cost });
+        permits.add(Permit { id, expires: at + self.lifetime, cost });
         (self.verdict(permits, now, Retry::Now), Some(undo))
     }
 
@@ -85,7 +85,7 @@ impl Concurrency {
         id: PermitId,
         now: u64,
     ) -> (Verdict, Option<PermitUndo>) {
-        let undo = self.extend(permits, id, now);
+        let undo = self.extend(permits, id, permits.not_before(now, self.lifetime));
         let retry = if undo.is_some() { Retry::Now } else { Retry::Never };
         (self.verdict(permits, now, retry), undo)
     }
@@ -109,11 +109,12 @@ impl Concurrency {
     }
 
     pub(crate) fn verdict(&self, permits: &Permits, now: u64, retry: Retry) -> Verdict {
-        let last = permits.live(now).last().map_or(now, |permit| permit.expires);
+        let at = permits.not_before(now, self.lifetime);
+        let last = permits.live(at).last().map_or(now, |permit| permit.expires);
         Verdict {
             retry,
             limit: self.count,
-            remaining: self.count.saturating_sub(used(permits, now)),
+            remaining: self.count.saturating_sub(used(permits, at)),
             reset: Span::from_micros(last - now),
         }
     }

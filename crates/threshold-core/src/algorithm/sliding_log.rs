@@ -57,7 +57,6 @@ impl SlidingLog {
             let wait = self.passes_at(log, at, used + cost - self.count) - now;
             return (self.verdict(log, now, Retry::After(Span::from_micros(wait))), None);
         }
-        self.forget_expired(log);
         let undo = log.push(Entry { at, cost }, self.last_gone(at), at + self.period);
         (self.verdict(log, now, Retry::Now), Some(undo))
     }

@@ -88,7 +88,7 @@ impl SlidingWindow {
         if now >= ends {
             return Windows { start: now, previous: 0, current: 0 };
         }
-        let start = ends - 2 * self.period;
+        let start = ends.saturating_sub(2 * self.period);
         if now < start + self.period {
             return Windows { start, previous: cell.first(), current: cell.second() };
         }

@@ -14,6 +14,8 @@ use super::budget::{Budget, Shortages};
 pub(super) struct Lists {
     logs: ByKey<Log>,
     permits: ByKey<Permits>,
+    /// When expired lists were last dropped for want of memory.
+    reclaimed_at: u64,
 }
 
 /// Lists by key, in a map whose bytes are reserved.
@@ -68,13 +70,13 @@ impl Lists {
         // One more than the count: the entry that pushes the first one out stands beside it for a moment.
         let most = usize::try_from(algorithm.count()).map_or(usize::MAX, |count| count.saturating_add(1));
         if !self.logs.lists.contains_key(&key.hash()) {
-            self.logs.make_room(budget, now.as_micros(), Log::is_expired, release_log)?;
-            let mut log = Log::default();
-            grow_log(&mut log, FIRST_ROOM.min(most), budget)?;
-            self.logs.lists.insert(key.hash(), log);
+            let first = FIRST_ROOM.min(most);
+            if self.add_log(key, first, now, budget).is_none() {
+                self.reclaim(now, budget)?;
+                self.add_log(key, first, now, budget)?;
+            }
         }
         let log = self.logs.lists.get_mut(&key.hash())?;
-        algorithm.forget_expired(log);
         let full = log.entries().len() == log.capacity();
         // A log may be longer than its count once that was lowered.
         let room = (log.capacity() * 2).min(most).max(log.entries().len() + 1);
@@ -96,17 +98,44 @@ impl Lists {
         budget: &Budget,
     ) -> Option<&mut Permits> {
         let most = usize::try_from(limit.count()).map_or(usize::MAX, |count| count.saturating_add(1));
+        if self.add_permit(key, most, now, budget).is_none() {
+            self.reclaim(now, budget)?;
+            self.add_permit(key, most, now, budget)?;
+        }
+        self.permits.lists.get_mut(&key.hash())
+    }
+
+    fn add_log(&mut self, key: &Key, room: usize, now: Timestamp, budget: &Budget) -> Option<()> {
+        self.logs.make_room(budget, now.as_micros(), Log::is_expired, release_log)?;
+        let mut log = Log::default();
+        grow_log(&mut log, room, budget)?;
+        self.logs.lists.insert(key.hash(), log);
+        Some(())
+    }
+
+    /// Makes sure that `key` has permits and that one more fits.
+    fn add_permit(&mut self, key: &Key, most: usize, now: Timestamp, budget: &Budget) -> Option<()> {
         if !self.permits.lists.contains_key(&key.hash()) {
             self.permits.make_room(budget, now.as_micros(), Permits::is_expired, release_permits)?;
             self.permits.lists.insert(key.hash(), Permits::default());
         }
         let permits = self.permits.lists.get_mut(&key.hash())?;
-        limit.drop_lapsed(permits);
         if permits.held().len() == permits.capacity() {
             let room = (permits.capacity() * 2).max(FIRST_ROOM).min(most).max(permits.held().len() + 1);
             grow_permits(permits, room, budget)?;
         }
-        Some(permits)
+        Some(())
+    }
+
+    /// Drops expired lists because memory is short, unless that was tried a moment ago. None if it did not help.
+    fn reclaim(&mut self, now: Timestamp, budget: &Budget) -> Option<()> {
+        let now = now.as_micros();
+        if now.abs_diff(self.reclaimed_at) < LOOK_EVERY {
+            return None;
+        }
+        self.reclaimed_at = now;
+        let (_, dropped) = self.sweep(now, budget);
+        (dropped > 0).then_some(())
     }
 
     /// Forgets all that is known of `key`.

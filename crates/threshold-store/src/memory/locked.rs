@@ -15,28 +15,53 @@ use crate::sync::Guard;
 /// two can wait for each other.
 pub(super) struct Locked<'a> {
     held: SmallVec<[(usize, Guard<'a, Shard>); 4]>,
+    /// Where in `held` the shard of each step is, and which step is likely to come next: steps come in order.
+    places: SmallVec<[u16; 4]>,
+    next: usize,
     shards: usize,
 }
+
+/// A shard and the step that needs it, in one number that sorts by shard.
+const STEP_BITS: usize = 16;
 
 impl<'a> Locked<'a> {
     pub(super) fn new(shards: &'a [Padded], steps: &[Step]) -> Self {
         let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
-        for step in steps {
-            wanted.push(shard_of(&step.key, shards.len()));
+        for (number, step) in steps.iter().enumerate() {
+            wanted.push(shard_of(&step.key, shards.len()) << STEP_BITS | number);
         }
         sort(&mut wanted);
-        let mut locked = Self { held: SmallVec::new(), shards: shards.len() };
-        for index in wanted {
+        let mut locked =
+            Self { held: SmallVec::new(), places: SmallVec::new(), next: 0, shards: shards.len() };
+        locked.places.resize(steps.len(), 0);
+        for wanted in wanted {
+            let (index, number) = (wanted >> STEP_BITS, wanted & ((1 << STEP_BITS) - 1));
             if locked.held.last().is_none_or(|(last, _)| *last != index) {
                 locked.held.push((index, shards[index].0.lock()));
             }
+            locked.places[number] = (locked.held.len() - 1) as u16;
         }
-        // The keys' slots are far apart and rarely cached: asking for all of them before using the first lets
-        // the waits overlap.
-        for step in steps {
-            std::hint::black_box(locked.held[locked.index(&step.key)].1.touch(&step.key));
-        }
+        locked.touch(steps);
         locked
+    }
+
+    /// Asks for the slots of all keys, which are far apart and rarely cached, before the first is used: so the
+    /// waits overlap.
+    #[inline]
+    fn touch(&self, steps: &[Step]) {
+        for (step, place) in steps.iter().zip(&self.places) {
+            std::hint::black_box(self.held[usize::from(*place)].1.touch(&step.key));
+        }
+    }
+
+    /// The time to charge at, for a caller whose clock showed `now` before it had the locks; remembered by all the
+    /// shards.
+    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+        let now = self.not_before(now);
+        self.held.iter_mut().for_each(|(_, shard)| {
+            shard.advance(now);
+        });
+        now
     }
 
     /// The time to judge at, for a caller whose clock showed `now` before it had the locks.
@@ -44,30 +69,16 @@ impl<'a> Locked<'a> {
         self.held.iter().map(|(_, shard)| shard.not_before(now)).max().unwrap_or(now)
     }
 
-    /// Keys that have a state of their own, in all the shards together.
-    pub(super) fn len(&self) -> usize {
-        self.held.iter().map(|(_, shard)| shard.len()).sum()
-    }
-
-    /// Notes that a state was dropped at `now`.
-    pub(super) fn dropped(&mut self, now: Timestamp) {
-        self.held.iter_mut().for_each(|(_, shard)| shard.dropped(now));
-    }
-
-    /// Where the shard of `key` is held. Most batches have few steps, for which looking at each is quickest.
-    #[inline]
-    fn index(&self, key: &Key) -> usize {
-        let wanted = shard_of(key, self.shards);
-        match self.held.len() {
-            0..=8 => self.held.iter().position(|(index, _)| *index == wanted).unwrap_or_default(),
-            _ => self.held.partition_point(|(index, _)| *index < wanted),
-        }
-    }
-
     #[inline]
     fn shard(&mut self, key: &Key) -> &mut Shard {
-        let index = self.index(key);
-        &mut self.held[index].1
+        let wanted = shard_of(key, self.shards);
+        let likely = self.places.get(self.next).map_or(0, |place| usize::from(*place));
+        self.next += 1;
+        let place = match self.held.get(likely) {
+            Some((index, _)) if *index == wanted => likely,
+            _ => self.held.partition_point(|(index, _)| *index < wanted),
+        };
+        &mut self.held[place].1
     }
 }
 
@@ -119,18 +130,16 @@ impl States for Locked<'_> {
     }
 }
 
-/// Sorts the few shards of most batches by insertion, which for four is a third of the work.
+/// Sorts. The few numbers of most batches by exchanges that take no branch, because nobody could predict it.
 #[inline]
-fn sort(wanted: &mut [usize]) {
-    if wanted.len() > 8 {
-        return wanted.sort_unstable();
+fn sort(numbers: &mut [usize]) {
+    if numbers.len() > 8 {
+        return numbers.sort_unstable();
     }
-    for last in 1..wanted.len() {
-        for index in (0..last).rev() {
-            if wanted[index] <= wanted[index + 1] {
-                break;
-            }
-            wanted.swap(index, index + 1);
+    for end in (1..numbers.len()).rev() {
+        for index in 0..end {
+            let (a, b) = (numbers[index], numbers[index + 1]);
+            (numbers[index], numbers[index + 1]) = (a.min(b), a.max(b));
         }
     }
 }

@@ -17,9 +17,9 @@ pub(super) struct Shard {
     table: Table,
     /// What few decisions need, out of the way of those that do not.
     rest: Box<Rest>,
-    /// The latest time at which something was dropped as expired. Whoever read the clock before that and waited
-    /// for the lock since would miss what still counted at its own time, so no time before this one is used.
-    dropped_at: Timestamp,
+    /// The latest time at which something was decided or dropped here. Whoever read the clock before that and
+    /// waited for the lock since is judged at this time: in a shard, time never goes back.
+    latest: Timestamp,
 }
 
 /// What a shard has besides its table.
@@ -41,7 +41,7 @@ pub(super) struct Room {
 impl Shard {
     pub(super) fn new(phase: f32, room: Arc<Room>) -> Self {
         let rest = Rest { lists: Lists::default(), overflow: Overflow::default(), room };
-        Self { table: Table::new(phase), rest: Box::new(rest), dropped_at: Timestamp::default() }
+        Self { table: Table::new(phase), rest: Box::new(rest), latest: Timestamp::default() }
     }
 
     /// Keys that have a state of their own.
@@ -52,12 +52,14 @@ impl Shard {
     /// The time to judge at, for a caller whose clock showed `now` before it had the lock.
     #[inline]
     pub(super) fn not_before(&self, now: Timestamp) -> Timestamp {
-        now.max(self.dropped_at)
+        now.max(self.latest)
     }
 
-    /// Notes that something is gone that was there before `now`.
-    pub(super) fn dropped(&mut self, now: Timestamp) {
-        self.dropped_at = self.not_before(now);
+    /// [`not_before`](Self::not_before), remembered: nobody is judged at an earlier time from now on.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+        self.latest = self.not_before(now);
+        self.latest
     }
 
     /// Starts loading what `key` needs.
@@ -75,8 +77,7 @@ impl Shard {
     /// Drops everything that is expired, and gives memory back. Returns what was done and how much it cost, in
     /// states looked at.
     pub(super) fn sweep(&mut self, now: Timestamp) -> (Swept, usize) {
-        self.dropped(now);
-        let now = now.as_micros();
+        let now = self.advance(now).as_micros();
         let looked_at = self.table.slots() + self.rest.lists.len();
         let (seen, dropped) = self.table.sweep_all(now);
         let (seen_lists, dropped_lists) = self.rest.lists.sweep(now, &self.rest.room.states);
@@ -92,7 +93,7 @@ impl Shard {
         let before = self.table.len();
         let inserted = self.table.insert(key, cell, now.as_micros(), &self.rest.room.states).is_ok();
         if self.table.len() < before + usize::from(inserted) {
-            self.dropped(now);
+            self.advance(now);
         }
         inserted
     }
@@ -102,7 +103,7 @@ impl Shard {
         let before = self.rest.lists.dropped();
         let made = make(&mut self.rest.lists, &self.rest.room);
         if self.rest.lists.dropped() != before {
-            self.dropped(now);
+            self.advance(now);
         }
         made
     }

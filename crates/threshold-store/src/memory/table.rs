@@ -58,7 +58,7 @@ impl Table {
         let [_, high] = key.halves();
         let home = self.home(high);
         let word = |index: usize| self.slots.get(index).map_or(0, |slot| slot.0[2]);
-        word(home) ^ word(home + 2)
+        word(home) ^ word(home + 2) ^ word(home + 4)
     }
 
     #[inline]

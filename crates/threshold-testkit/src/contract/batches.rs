@@ -124,7 +124,24 @@ pub(super) async fn a_refund_passes_over_what_was_not_charged(bench: Bench) {
         let outcome = bench.apply(&refused).await;
         bench.refund(&refused, &outcome).await;
         assert_eq!(bench.drain(&limit, "alice", 10).await, 0, "{kind}");
+        let peeked = [limit.step("bob", 10)];
+        let outcome = bench.peek(&peeked).await;
+        assert_eq!(bench.drain(&limit, "bob", 10).await, 10, "{kind}");
+        bench.refund(&peeked, &outcome).await;
+        assert_eq!(bench.drain(&limit, "bob", 10).await, 0, "{kind}: a peek charges nothing to be refunded");
     }
+}
+
+/// The tentative second entry must not make the store forget what the first ones still mean.
+pub(super) async fn a_key_named_twice_and_taken_back_forgets_nothing(bench: Bench) {
+    let limit = bench.limit("log", AlgorithmKind::SlidingLog, "2 per 10s");
+    assert_eq!(bench.drain(&limit, "alice", 3).await, 2);
+    let early = bench.advance(Span::from_micros(9_999_999));
+    bench.advance(Span::TICK);
+    let twice = [limit.step("alice", 1), limit.step("alice", 1)];
+    assert!(bench.peek(&twice).await.admitted());
+    bench.clock.set(early);
+    assert_eq!(bench.drain(&limit, "alice", 3).await, 0);
 }
 
 pub(super) async fn random_batches_match_the_transition(bench: Bench) {

@@ -45,3 +45,26 @@ pub(super) async fn a_permit_taken_again_is_renewed(bench: Bench) {
     assert!(!bench.apply(&refused).await.admitted());
     assert!(!bench.one(limit.permit("alice", TAKE, 2)).await.admitted(), "the release was taken back");
 }
+
+pub(super) async fn a_place_that_was_given_away_is_not_renewed(bench: Bench) {
+    let limit = bench.limit("jobs", AlgorithmKind::Concurrency, "1 per 10s");
+    assert!(bench.one(limit.permit("alice", TAKE, 1)).await.admitted());
+    let early = bench.advance(Span::from_micros(9_999_999));
+    bench.advance(Span::TICK);
+    assert!(bench.one(limit.permit("alice", TAKE, 2)).await.admitted());
+    bench.clock.set(early);
+    assert!(!bench.one(limit.permit("alice", Action::Renew, 1)).await.admitted(), "two would be out");
+}
+
+/// However many keys come in between, in the same batch.
+pub(super) async fn a_release_that_is_taken_back_keeps_the_permit(bench: Bench) {
+    let limit = bench.limit("jobs", AlgorithmKind::Concurrency, "1/min");
+    assert!(bench.one(limit.permit("alice", TAKE, 1)).await.admitted());
+    for round in 0..200 {
+        let others = (0..20).map(|other| limit.permit(&format!("{round}.{other}"), TAKE, 1));
+        let steps: Vec<_> =
+            std::iter::once(limit.permit("alice", Action::Release, 1)).chain(others).collect();
+        assert!(bench.peek(&steps).await.admitted());
+        assert!(!bench.one(limit.permit("alice", TAKE, 2)).await.admitted(), "the permit is still out");
+    }
+}
