@@ -191,7 +191,7 @@ fn what_cannot_be_built_says_why_and_how_to_mend_it() {
             "api",
             "10001/s",
             SlidingLog,
-            "sliding-log takes a count of at most 10000, not 10001; use token-bucket for larger ones",
+            "sliding-log takes a count of at most 10000, not 10001; use a smaller one, or another algorithm",
         ),
         ("api", "5/s burst 9", FixedWindow, "fixed-window has no burst; drop \"burst\", or use token-bucket"),
         (
