@@ -49,9 +49,10 @@ laws! {
 
 #[test]
 fn agrees_with_the_model() {
-    let claim = Claim::new("agrees-with-the-model", "every verdict equals that of the rational model");
+    let claim = Claim::of("every verdict equals that of the rational model");
     let sequences = holds("agrees_with_the_model", size(17_000, 170_000));
     claim.show(
+        "agrees-with-the-model",
         &format!("{sequences} random sequences, 0 differences"),
         "at least 100,000",
         sequences >= 100_000,

@@ -6,8 +6,6 @@
 mod heap;
 #[path = "common/make.rs"]
 mod make;
-#[path = "common/proof.rs"]
-mod proof;
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,15 +13,15 @@ use std::task::{Context, Poll, Waker};
 
 use heap::allocations_in;
 use make::{CELLS, acquire, admits, algorithm, batch, cost, one, store};
-use proof::{Proof, size};
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Key, ManualClock, PermitId, Span, Step, Store,
 };
 use threshold_store::MemoryStore;
+use threshold_testkit::figures::{Claim, size};
 
 #[test]
 fn a_decision_on_a_known_key_takes_nothing_from_the_heap() {
-    let proof = Proof::of("a decision on a known key makes no heap allocation, admitted or refused");
+    let claim = Claim::of("a decision on a known key makes no heap allocation, admitted or refused");
     let (mut decisions, mut allocations) = (0, 0);
     for kind in CELLS.into_iter().chain([AlgorithmKind::SlidingLog]) {
         let limit = algorithm(kind, "50/s");
@@ -37,7 +35,7 @@ fn a_decision_on_a_known_key_takes_nothing_from_the_heap() {
         }
     }
     let figure = format!("{allocations} in {decisions} decisions");
-    proof.record("no-allocation", &figure, "0", allocations == 0);
+    claim.show("no-allocation", &figure, "0", allocations == 0);
 }
 
 #[test]

@@ -4,18 +4,16 @@
 
 #[path = "common/make.rs"]
 mod make;
-#[path = "common/proof.rs"]
-mod proof;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use make::{CELLS, acquire, algorithm, batch, cost, drain, one, store};
-use proof::{Proof, size};
 use threshold_core::{
     Algorithm, AlgorithmKind, Batch, Clock, Key, ManualClock, Secret, Span, Step, Store, Timestamp,
 };
 use threshold_store::{MemoryStore, SystemClock};
+use threshold_testkit::figures::{Claim, size};
 use tokio::task::{JoinSet, yield_now};
 
 const CLIENTS: u64 = 1_000;
@@ -28,7 +26,7 @@ type Admitted = Vec<u64>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn cells_admit_exactly_their_limit() {
-    let proof = Proof::of(
+    let claim = Claim::of(
         "1,000 concurrent tasks on 10 hot keys are admitted exactly the limit of each cell algorithm",
     );
     let (mut asked, mut off_by) = (0, 0);
@@ -39,17 +37,17 @@ async fn cells_admit_exactly_their_limit() {
         off_by += wrong;
     }
     let figure = format!("{off_by} over or under in {asked} decisions");
-    proof.record("concurrent-cells", &figure, "0", off_by == 0);
+    claim.show("concurrent-cells", &figure, "0", off_by == 0);
     assert_eq!(off_by, 0, "{asked} decisions");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sliding_logs_admit_exactly_their_limit() {
-    let proof =
-        Proof::of("1,000 concurrent tasks on 10 hot keys are admitted exactly the limit of a sliding log");
+    let claim =
+        Claim::of("1,000 concurrent tasks on 10 hot keys are admitted exactly the limit of a sliding log");
     let (asked, off_by) = hot_keys(AlgorithmKind::SlidingLog, size(1_234, 9_876)).await;
     let figure = format!("{off_by} over or under in {asked} decisions");
-    proof.record("concurrent-logs", &figure, "0", off_by == 0);
+    claim.show("concurrent-logs", &figure, "0", off_by == 0);
     assert_eq!(off_by, 0, "{asked} decisions");
 }
 
@@ -89,25 +87,25 @@ async fn weighted_costs_never_overdraw_and_the_rest_is_still_there() {
 /// Each batch charges a user and the tenant that all users share. The tenant's limit is what runs out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_steps_are_charged_together_or_not_at_all() {
-    let proof =
-        Proof::of("batches over a shared tenant and a user are all-or-nothing under 1,000 concurrent tasks");
+    let claim =
+        Claim::of("batches over a shared tenant and a user are all-or-nothing under 1,000 concurrent tasks");
     let mut off_by = 0;
     for kind in CELLS.into_iter().chain([AlgorithmKind::SlidingLog]) {
         off_by += shared_tenant(kind, 2).await;
     }
-    proof.record("concurrent-batches-of-two", &format!("{off_by} over, under or half"), "0", off_by == 0);
+    claim.show("concurrent-batches-of-two", &format!("{off_by} over, under or half"), "0", off_by == 0);
     assert_eq!(off_by, 0);
 }
 
 /// As above, with an endpoint and a limit over everyone besides, in an order that differs from user to user.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn four_steps_are_charged_together_or_not_at_all() {
-    let proof = Proof::of("batches of four limits are all-or-nothing under 1,000 concurrent tasks");
+    let claim = Claim::of("batches of four limits are all-or-nothing under 1,000 concurrent tasks");
     let mut off_by = 0;
     for kind in CELLS.into_iter().chain([AlgorithmKind::SlidingLog]) {
         off_by += shared_tenant(kind, 4).await;
     }
-    proof.record("concurrent-batches-of-four", &format!("{off_by} over, under or half"), "0", off_by == 0);
+    claim.show("concurrent-batches-of-four", &format!("{off_by} over, under or half"), "0", off_by == 0);
     assert_eq!(off_by, 0);
 }
 
@@ -116,14 +114,14 @@ async fn four_steps_are_charged_together_or_not_at_all() {
 /// what surely lies in it stays within the guarantee.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn while_time_passes_no_interval_holds_more_than_the_guarantee() {
-    let proof = Proof::of(
+    let claim = Claim::of(
         "under the system's clock no interval holds more than burst + rate × length, judged from outside",
     );
     let limit = algorithm(AlgorithmKind::TokenBucket, "20000/s burst 5");
     let log = system_clock_clients(limit, size(60, 1_000)).await;
     let worst = most_over(&log, |length| limit.guarantee().most_in(length));
     let figure = format!("{} over in {} admissions", worst.max(0), log.len());
-    proof.record("concurrent-system-clock", &figure, "0", worst <= 0);
+    claim.show("concurrent-system-clock", &figure, "0", worst <= 0);
     assert!(worst <= 0, "{figure}");
     assert!(log.len() > 5, "only the burst was admitted");
 }

@@ -8,19 +8,17 @@ mod heap;
 mod judge;
 #[path = "common/make.rs"]
 mod make;
-#[path = "common/proof.rs"]
-mod proof;
 
 use std::time::Instant;
 
 use heap::Mark;
 use judge::Judge;
 use make::{acquire, admits, algorithm, drain, one};
-use proof::{Proof, proving, size};
 use threshold_core::{
     Algorithm, AlgorithmKind, Clock, Key, LimitId, LimitKey, ManualClock, Retry, Secret, Span, Step,
 };
 use threshold_store::MemoryStore;
+use threshold_testkit::figures::{Claim, proving, size};
 
 /// Throttled before the flood.
 const VICTIMS: u64 = 50;
@@ -34,36 +32,36 @@ fn a_flood_of_cells_stays_under_the_cap_and_admits_nothing_extra() {
     for kind in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow] {
         flood(kind, size(300_000, 1_000_000), 2 << 20);
     }
-    let proof = Proof::of("a flood of distinct keys stays under the byte cap and over-admits nothing");
+    let claim = Claim::of("a flood of distinct keys stays under the byte cap and over-admits nothing");
     let (keys, cap) = (size(1_000_000, 10_000_000), as_bytes(size(8 << 20, 256 << 20)));
     let peak = flood(AlgorithmKind::TokenBucket, keys, cap);
     let figure = format!("{keys} keys: {peak} bytes at most, 0 over");
-    proof.record("flood-of-cells", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
+    claim.show("flood-of-cells", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
 }
 
 #[test]
 fn a_flood_of_logs_stays_under_the_cap_and_admits_nothing_extra() {
-    let proof = Proof::of("a flood of sliding logs stays under the byte cap and over-admits nothing");
+    let claim = Claim::of("a flood of sliding logs stays under the byte cap and over-admits nothing");
     let (keys, cap) = (size(200_000, 2_000_000), as_bytes(size(4 << 20, 64 << 20)));
     let peak = flood(AlgorithmKind::SlidingLog, keys, cap);
     let figure = format!("{keys} keys: {peak} bytes at most, 0 over");
-    proof.record("flood-of-logs", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
+    claim.show("flood-of-logs", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
 }
 
 #[test]
 fn a_flood_of_permits_stays_under_the_cap_and_admits_nothing_extra() {
-    let proof = Proof::of("a flood of concurrency keys stays under the byte cap and over-admits nothing");
+    let claim = Claim::of("a flood of concurrency keys stays under the byte cap and over-admits nothing");
     let (keys, cap) = (size(200_000, 2_000_000), as_bytes(size(4 << 20, 64 << 20)));
     let peak = flood(AlgorithmKind::Concurrency, keys, cap);
     let figure = format!("{keys} keys: {peak} bytes at most, 0 over");
-    proof.record("flood-of-permits", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
+    claim.show("flood-of-permits", &figure, &format!("{cap} bytes, 0 over"), peak <= cap);
 }
 
 /// Users with keys of their own go on as if nothing were the matter while another thread floods the store. How
 /// long their decisions take is a figure of the proof run and no condition.
 #[test]
 fn users_with_keys_of_their_own_do_not_notice_a_flood() {
-    let proof = Proof::of("the 99th percentile of a decision during a flood, against before it");
+    let claim = Claim::of("the 99th percentile of a decision during a flood, against before it");
     let (keys, cap) = (size(200_000, 10_000_000), as_bytes(size(2 << 20, 256 << 20)));
     let users = size(10_000, 1_000_000);
     let (_, store) = make::store(cap);
@@ -82,7 +80,7 @@ fn users_with_keys_of_their_own_do_not_notice_a_flood() {
     if proving() {
         let ratio = stormy / calm;
         let figure = format!("{calm:.0} ns before, {stormy:.0} ns during: {ratio:.2} times");
-        proof.record("flood-latency", &figure, "2 times", ratio <= 2.0);
+        claim.show("flood-latency", &figure, "2 times", ratio <= 2.0);
     }
 }
 

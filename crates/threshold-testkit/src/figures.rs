@@ -20,29 +20,28 @@ pub fn size<T>(everyday: T, full: T) -> T {
 /// A public claim while it is being tested. Recording it writes what was shown where `cargo xtask prove`
 /// collects it; without that run it writes nothing.
 pub struct Claim {
-    name: &'static str,
-    text: String,
+    text: &'static str,
     started: Instant,
 }
 
 impl Claim {
-    /// Starts the test of a claim. The name becomes a file's.
+    /// Starts the test of a claim.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "says how long a proof took; nothing is asserted on it")]
-    pub fn new(name: &'static str, text: impl Into<String>) -> Self {
-        Self { name, text: text.into(), started: Instant::now() }
+    pub fn of(text: &'static str) -> Self {
+        Self { text, started: Instant::now() }
     }
 
-    /// Records the figure beside its bound.
+    /// Records the figure beside its bound, in a file called `name`.
     ///
     /// # Panics
     ///
     /// If the claim does not hold, or if the record cannot be written.
-    pub fn show(self, figure: &str, bound: &str, holds: bool) {
-        if let Some(path) = proof_path(self.name) {
+    pub fn show(self, name: &str, figure: &str, bound: &str, holds: bool) {
+        if let Some(path) = proof_path(name) {
             let seconds = self.started.elapsed().as_secs_f64();
             let mut record = String::from("{");
-            for (field, value) in [("claim", self.text.as_str()), ("figure", figure), ("bound", bound)] {
+            for (field, value) in [("claim", self.text), ("figure", figure), ("bound", bound)] {
                 write!(record, "{field:?}: {value:?}, ").expect("writing to a string");
             }
             write!(record, "\"holds\": {holds}, \"seconds\": {seconds:.1}}}").expect("writing to a string");
