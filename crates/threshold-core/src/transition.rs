@@ -128,7 +128,7 @@ pub fn apply_one(
     states: &mut impl States,
 ) -> Pending {
     tidy(key, algorithm, states);
-    charge(key, algorithm, action, now, states).0
+    charge(Asked { key, algorithm, action }, now, states, &mut |_| {})
 }
 
 /// Judges `steps` as [`apply`] would and leaves every state as it was.
@@ -174,13 +174,13 @@ fn charge_all(steps: &[Step], states: &mut impl States, outcome: &mut Outcome, u
     let now = outcome.at;
     steps.iter().for_each(|step| tidy(&step.key, &step.algorithm, states));
     for step in steps {
-        let (pending, undo) = charge(&step.key, &step.algorithm, step.action, now, states);
+        let asked = Asked { key: &step.key, algorithm: &step.algorithm, action: step.action };
+        let pending = charge(asked, now, states, &mut |undo| undos.push(undo));
         let verdict = pending.verdict(&step.algorithm, now);
         if step.mode == Mode::Enforce {
             outcome.retry = outcome.retry.max(verdict.retry);
         }
         outcome.verdicts.push(verdict);
-        undos.push(undo);
     }
 }
 
@@ -197,40 +197,59 @@ fn tidy(key: &Key, algorithm: &Algorithm, states: &mut impl States) {
     }
 }
 
+/// What a step asks of whom, without the step around it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    key: &'a Key,
+    algorithm: &'a Algorithm,
+    action: Action,
+}
+
+/// Judges and charges, and hands what takes the charge back to `undo`, once.
 #[inline]
 fn charge(
-    key: &Key,
-    algorithm: &Algorithm,
-    action: Action,
+    asked: Asked<'_>,
     now: Timestamp,
     states: &mut impl States,
-) -> (Pending, Undo) {
+    undo: &mut impl FnMut(Undo),
+) -> Pending {
+    let Asked { key, algorithm, action } = asked;
     match (algorithm, action) {
         (Algorithm::TokenBucket(bucket), Action::Consume(cost)) => {
             let updated = states.update(key, now, |cell| bucket.judge(cell, cost.get(), now.as_micros()));
-            charged(updated, Numbers::Bucket, algorithm)
+            charged(updated, Numbers::Bucket, algorithm, undo)
         }
         (Algorithm::FixedWindow(window), Action::Consume(cost)) => {
             let updated = states.update(key, now, |cell| window.judge(cell, cost.get(), now.as_micros()));
-            charged(updated, Numbers::Known, algorithm)
+            charged(updated, Numbers::Known, algorithm, undo)
         }
         (Algorithm::SlidingWindow(window), Action::Consume(cost)) => {
             let updated = states.update(key, now, |cell| window.judge(cell, cost.get(), now.as_micros()));
-            charged(updated, Numbers::Known, algorithm)
+            charged(updated, Numbers::Known, algorithm, undo)
         }
         _ => {
-            let (verdict, undo) = charge_list(key, algorithm, action, now, states);
-            (Pending(Numbers::Known(verdict)), undo)
+            let (verdict, taken_back_by) = charge_list(key, algorithm, action, now, states);
+            undo(taken_back_by);
+            Pending(Numbers::Known(verdict))
         }
     }
 }
 
 #[inline]
-fn charged<T>(updated: Updated<T>, numbers: fn(T) -> Numbers, algorithm: &Algorithm) -> (Pending, Undo) {
-    if !updated.fits {
-        return (Pending(Numbers::Known(no_room(algorithm.capacity()))), Undo::Nothing);
+fn charged<T>(
+    updated: Updated<T>,
+    numbers: fn(T) -> Numbers,
+    algorithm: &Algorithm,
+    undo: &mut impl FnMut(Undo),
+) -> Pending {
+    match updated.before {
+        Some(before) if updated.fits => undo(Undo::Cell(before)),
+        _ => undo(Undo::Nothing),
     }
-    (Pending(numbers(updated.said)), updated.before.map_or(Undo::Nothing, Undo::Cell))
+    match updated.fits {
+        true => Pending(numbers(updated.said)),
+        false => Pending(Numbers::Known(no_room(algorithm.capacity()))),
+    }
 }
 
 /// Charges what is kept as a list: logs and permits.

@@ -2,7 +2,7 @@
 //!
 //! Keys fall into shards by their hash; a batch locks the shards it needs in ascending order, reads the clock
 //! once, and runs the transition. Nothing that still matters is ever evicted: an expired state equals no state,
-//! so dropping it loses nothing, and when the cap is reached new keys share [overflow](overflow) buckets that
+//! so dropping it loses nothing, and when the cap is reached new keys share overflow buckets that
 //! may refuse more and never admit more.
 
 mod budget;
