@@ -22,13 +22,13 @@ mod real {
             }
         }
 
-        /// Looks again after ever longer pauses, then lets others run in between. A lock is held for some ten
+        /// Looks again after pauses of some microseconds, then lets others run in between. A lock is held for some ten
         /// nanoseconds; while the others pause, its holder has the cache lines to itself and decides several
         /// times in a row. Only a holder that was interrupted makes anybody wait for long, and yielding lets
         /// it go on.
         #[cold]
         fn lock_contended(&self) -> Guard<'_, T> {
-            for pauses in [32, 64, 64, 64] {
+            for pauses in [128, 128, 128] {
                 (0..pauses).for_each(|_| std::hint::spin_loop());
                 if let Some(guard) = self.0.try_lock() {
                     return guard;
