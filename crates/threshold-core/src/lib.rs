@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | [`time`] | [`Timestamp`], [`Span`], [`Clock`]: the tick is one microsecond |
 //! | [`rate`] | [`Rate`] and its grammar: `"100/min"`, `"5 per 15min"`, `"50MB/day burst 10MB"` |
-//! | [`key`] | [`Secret`] → [`LimitKey`] → [`Key`]: keyed 128-bit hashes of length-prefixed tuples |
+//! | [`key`] | [`Secret`] → [`LimitKey`] → [`Key`]: keyed 128-bit hashes of a subject's parts |
 //! | [`algorithm`] | the five algorithms, each a few pure functions over its state |
 //! | [`state`] | what a store keeps for one key: a [`Cell`](state::Cell), a log or permits |
 //! | [`batch`] | [`Step`], [`Batch`], [`Verdict`], [`Outcome`] |

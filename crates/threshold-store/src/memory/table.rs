@@ -51,8 +51,8 @@ impl Table {
         self.live as usize
     }
 
-    /// Reads the slot a search for `key` would start at and the one a cache line later, where many a search
-    /// ends, so that both are on their way into the cache.
+    /// Reads the slot a search for `key` would start at and those one and two cache lines later, where many a
+    /// search ends, so that all are on their way into the cache.
     #[inline]
     pub(super) fn touch(&self, key: &Key) -> u64 {
         let [_, high] = key.halves();
