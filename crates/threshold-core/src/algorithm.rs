@@ -152,6 +152,11 @@ impl Algorithm {
         }
     }
 
+    /// True if its state is a [`Cell`](crate::state::Cell), false if it is a list.
+    pub(crate) const fn keeps_cell(&self) -> bool {
+        matches!(self, Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_))
+    }
+
     /// What the algorithm promises.
     #[must_use]
     pub const fn guarantee(&self) -> Guarantee {

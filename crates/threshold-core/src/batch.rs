@@ -40,7 +40,7 @@ pub enum Action {
 
 /// Names one permit among those of its key. Two holders must never choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PermitId(pub u128);
+pub struct PermitId([u64; 2]);
 
 /// Whether a refusal of this step refuses the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -109,6 +109,21 @@ pub struct Outcome {
     pub charged: bool,
 }
 
+impl PermitId {
+    /// A permit's name, best drawn at random.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "each half is cut out on purpose")]
+    pub const fn new(id: u128) -> Self {
+        Self([(id >> 64) as u64, id as u64])
+    }
+
+    /// The number it was made from.
+    #[must_use]
+    pub const fn get(self) -> u128 {
+        (self.0[0] as u128) << 64 | self.0[1] as u128
+    }
+}
+
 impl Step {
     /// A step that charges `cost` and whose refusal counts.
     #[must_use]
@@ -172,6 +187,7 @@ impl Verdict {
 
 impl Outcome {
     /// The outcome of no step at all, at `now`.
+    #[inline]
     pub(crate) fn at(now: Timestamp) -> Self {
         Self { at: now, verdicts: SmallVec::new(), retry: Retry::Now, charged: false }
     }

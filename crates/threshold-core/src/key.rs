@@ -32,7 +32,9 @@ pub struct LimitKey {
 /// One subject under one limit: what a store keeps state for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    hash: u128,
+    /// The halves of the hash: as one number it would be aligned to 16 bytes, and a step would carry gaps.
+    high: u64,
+    low: u64,
     limit: u64,
 }
 
@@ -88,7 +90,7 @@ impl LimitKey {
                 hasher.finish128()
             }
         };
-        Key { hash: u128::from(hash.h1) | u128::from(hash.h2) << 64, limit: self.tag }
+        Key { high: hash.h2, low: hash.h1, limit: self.tag }
     }
 }
 
@@ -103,13 +105,14 @@ impl Key {
     /// A key from its numbers, for stores that read keys back and for tests.
     #[must_use]
     pub const fn from_raw(hash: u128, limit: u64) -> Self {
-        Self { hash, limit }
+        let [low, high] = halves(hash);
+        Self { high, low, limit }
     }
 
     /// The 128-bit hash of limit and subject: the whole identity.
     #[must_use]
     pub const fn hash(&self) -> u128 {
-        self.hash
+        (self.high as u128) << 64 | self.low as u128
     }
 
     /// Which limit this key belongs to, for what a store keeps per limit. Not needed to tell keys apart.
@@ -121,7 +124,7 @@ impl Key {
     /// The hash as its low and high half.
     #[must_use]
     pub const fn halves(&self) -> [u64; 2] {
-        halves(self.hash)
+        [self.low, self.high]
     }
 }
 
@@ -167,7 +170,7 @@ impl fmt::Debug for LimitKey {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({:032x})", self.hash)
+        write!(f, "Key({:032x})", self.hash())
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod clock;
 pub mod entropy;
 pub mod memory;
+mod prefetch;
 mod sync;
 
 pub use clock::SystemClock;

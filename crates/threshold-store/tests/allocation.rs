@@ -43,8 +43,8 @@ fn permits_are_taken_renewed_refused_and_released_without_the_heap() {
     let limit = algorithm(AlgorithmKind::Concurrency, "5/s");
     let act = |action| Batch::from(Step { action, ..one(key(1), limit) });
     let holders = (0..8).map(|holder| Batch::from(acquire(key(1), limit, holder)));
-    let renewals = [1, 2, 99].map(|holder| act(Action::Renew(PermitId(holder))));
-    let releases = [3, 4, 99].map(|holder| act(Action::Release(PermitId(holder))));
+    let renewals = [1, 2, 99].map(|holder| act(Action::Renew(PermitId::new(holder))));
+    let releases = [3, 4, 99].map(|holder| act(Action::Release(PermitId::new(holder))));
     let wishes: Vec<Batch> = holders.chain(renewals).chain(releases).collect();
     let ran = Subject::new(&wishes).run();
     assert_eq!(ran.allocations, 0);

@@ -176,7 +176,7 @@ impl<'a> World<'a> {
     }
 
     fn release(&mut self, subject: usize, holder: u8) {
-        let action = Action::Release(PermitId(holder.into()));
+        let action = Action::Release(PermitId::new(holder.into()));
         let step = acquire(key(LIMITS.len(), subject), permits(), 0);
         let _ = self.store.apply_one_now(&Step { action, ..step });
         self.holders.retain(|held| (held.0, held.1) != (subject, holder));

@@ -304,7 +304,7 @@ fn consume<C: Clock>(store: &MemoryStore<C>, key: Key, limit: Algorithm) -> bool
 }
 
 fn acquire(store: &Still, key: Key, limit: Algorithm, holder: u64) -> bool {
-    let action = Action::Acquire(PermitId(holder.into()), NonZeroU64::MIN);
+    let action = Action::Acquire(PermitId::new(holder.into()), NonZeroU64::MIN);
     store.apply_one_now(&Step { action, ..step(key, limit) }).1.admitted()
 }
 

@@ -173,7 +173,7 @@ impl Limited {
     }
 
     fn permit(&self, key: &str, action: fn(PermitId) -> Action, id: u128) -> Step {
-        Step { action: action(PermitId(id)), ..self.step(key, 1) }
+        Step { action: action(PermitId::new(id)), ..self.step(key, 1) }
     }
 }
 

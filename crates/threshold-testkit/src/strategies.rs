@@ -113,7 +113,7 @@ pub fn key(limit: &Limit, index: u8) -> Key {
 #[must_use]
 pub fn step(limit: &Limit, request: &Request, permit: u128) -> Step {
     let action = match limit.algorithm.kind() {
-        AlgorithmKind::Concurrency => Action::Acquire(PermitId(permit), request.cost),
+        AlgorithmKind::Concurrency => Action::Acquire(PermitId::new(permit), request.cost),
         _ => Action::Consume(request.cost),
     };
     Step { action, ..Step::consume(key(limit, request.key), limit.algorithm, request.cost) }

@@ -60,8 +60,8 @@ impl States for Pure {
         self.cells.get(key).copied().unwrap_or_default()
     }
 
-    fn own_cell(&mut self, key: &Key) -> Option<Cell> {
-        self.cells.get(key).copied()
+    fn own_cell(&mut self, key: &Key) -> Option<&mut Cell> {
+        self.cells.get_mut(key)
     }
 
     fn set_cell(&mut self, key: &Key, cell: Cell, _: Timestamp) -> bool {

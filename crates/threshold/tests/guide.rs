@@ -139,7 +139,7 @@ async fn permits() -> Run {
         .store(MemoryStore::new())
         .build()?;
 
-    let (mine, yours) = (PermitId(0xA11CE), PermitId(0xB0B)); // random 128 bits in real life
+    let (mine, yours) = (PermitId::new(0xA11CE), PermitId::new(0xB0B)); // random 128 bits in real life
     assert!(jobs.acquire("acme", mine, 1).await?.allowed());
     assert!(!jobs.acquire("acme", yours, 1).await?.allowed());
     assert!(jobs.renew("acme", mine).await?.allowed()); // every few seconds, while the work goes on

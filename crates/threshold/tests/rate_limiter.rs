@@ -71,7 +71,7 @@ async fn a_cost_of_zero_is_a_mistake() {
         limiter.consume_now("alice", 0).unwrap_err(),
         limiter.peek("alice", 0).await.unwrap_err(),
         limiter.refund("alice", 0, &decision).await.unwrap_err(),
-        limiter.acquire("alice", PermitId(1), 0).await.unwrap_err(),
+        limiter.acquire("alice", PermitId::new(1), 0).await.unwrap_err(),
     ] {
         assert!(matches!(error, ConsumeError::ZeroCost));
         assert_eq!(error.to_string(), said);
@@ -264,7 +264,7 @@ async fn a_reset_makes_one_key_as_new() {
 async fn permits_are_taken_kept_and_given_back() {
     let (clock, limiter) =
         limiter_with(|builder| builder.rate("2/min").algorithm(AlgorithmKind::Concurrency));
-    let [first, second, third] = [1, 2, 3].map(PermitId);
+    let [first, second, third] = [1, 2, 3].map(PermitId::new);
     assert!(limiter.acquire("jobs", first, 1).await.unwrap().allowed());
     assert!(limiter.acquire("jobs", second, 1).await.unwrap().allowed());
     let refused = limiter.acquire("jobs", third, 1).await.unwrap();

@@ -6,6 +6,11 @@
 //! The interval between two tokens is the fraction `period / count`. Rounding it down would admit too much,
 //! rounding it up too little, so instants and depths are kept as whole microseconds plus a remainder over the
 //! reduced denominator: additions and comparisons of integers, exact in 64 bits and in doubles.
+//!
+//! Beside the instant a state carries the count of the rate it was charged under. If the rate has changed since,
+//! what is owed is worked out in tokens and carried over, see [`changed`].
+
+mod changed;
 
 use crate::algorithm::LimitError;
 use crate::batch::{Retry, Verdict};
@@ -17,11 +22,13 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBucket {
     capacity: u64,
-    /// The period as written: part of the limit's identity, which the reduced fraction alone is not.
-    period: u64,
     /// The interval between two tokens is `interval / per` microseconds, reduced.
     interval: u64,
     per: u64,
+    /// What it was reduced by: the period is `interval * divisor`, the count `per * divisor`.
+    divisor: u64,
+    /// The count, as a state carries it.
+    mark: u64,
     /// What one token costs.
     one: Fine,
     /// What a full bucket is worth: `capacity` intervals.
@@ -35,9 +42,10 @@ struct Fine {
     rest: u64,
 }
 
-/// A judgement: when the bucket is full again, and whether the cost was admitted.
+/// A judgement: when the bucket is full again, by this rate and in truth, and whether the cost was admitted.
 pub(crate) struct Judged {
     tat: Fine,
+    reset: u64,
     retry: Retry,
 }
 
@@ -56,9 +64,8 @@ impl TokenBucket {
             let rate = rate.to_string();
             return Err(LimitError::BucketTooDeep { rate, burst: capacity });
         }
-        let period = rate.period().as_micros();
-        let blank = Fine { micros: 0, rest: 0 };
-        let mut bucket = Self { capacity, period, interval, per, one: blank, depth: blank };
+        let (mark, blank) = (changed::mark(rate.count()), Fine { micros: 0, rest: 0 });
+        let mut bucket = Self { capacity, interval, per, divisor, mark, one: blank, depth: blank };
         bucket.one = bucket.divide(1);
         bucket.depth = bucket.divide(capacity);
         Ok(bucket)
@@ -73,7 +80,7 @@ impl TokenBucket {
     /// The period of its rate.
     #[must_use]
     pub const fn period(&self) -> Span {
-        Span::from_micros(self.period)
+        Span::from_micros(self.interval * self.divisor)
     }
 
     /// The interval between two tokens as a reduced fraction of microseconds.
@@ -82,33 +89,37 @@ impl TokenBucket {
         (self.interval, self.per)
     }
 
-    /// Judges `cost` at `now` and gives the state that an admission leaves behind.
-    #[inline]
-    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Judged, Option<Cell>) {
-        let start = self.start(cell, now);
+    /// Judges `cost` at `now`.
+    #[inline(always)]
+    pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> Judged {
+        if cell.second() != self.mark && cell.at() >= now {
+            return self.judge_changed(cell, cost, now);
+        }
+        let start = start(cell, now);
         if cost > self.capacity {
-            return (Judged { tat: start, retry: Retry::Never }, None);
+            return Judged::new(start, Retry::Never, now);
         }
         let next = self.add(start, self.price(cost));
         let end = self.end(now);
         if next <= end {
-            let after = Cell::pack(next.micros, next.rest, self.per);
-            return (Judged { tat: next, retry: Retry::Now }, Some(after));
+            return Judged::new(next, Retry::Now, now);
         }
         let over = next.micros - end.micros + u64::from(next.rest > end.rest);
-        (Judged { tat: start, retry: Retry::After(Span::from_micros(over)) }, None)
+        Judged::new(start, Retry::After(Span::from_micros(over)), now)
+    }
+
+    /// The state that an admission leaves behind.
+    #[inline]
+    pub(crate) fn after(&self, judged: &Judged) -> Option<Cell> {
+        let admitted = judged.retry == Retry::Now;
+        admitted.then(|| Cell::pack(judged.tat.micros, judged.tat.rest, self.mark))
     }
 
     /// Works out the numbers of what was judged at `now`: the one division, left until nobody waits for it.
     #[inline]
-    pub(crate) fn verdict(&self, Judged { tat, retry }: Judged, now: u64) -> Verdict {
-        let until_full = tat.micros - now + u64::from(tat.rest > 0);
-        Verdict {
-            retry,
-            limit: self.capacity,
-            remaining: self.tokens_between(tat, self.end(now)),
-            reset: Span::from_micros(until_full),
-        }
+    pub(crate) fn verdict(&self, Judged { tat, reset, retry }: Judged, now: u64) -> Verdict {
+        let remaining = self.tokens_between(tat, self.end(now));
+        Verdict { retry, limit: self.capacity, remaining, reset: Span::from_micros(reset) }
     }
 
     /// Takes back what is left of a charge of `cost` made at `charged_at`.
@@ -117,29 +128,19 @@ impl TokenBucket {
     /// what cannot have come back yet is returned: the price less the time gone by. That never leaves more
     /// than if the charge had not been made.
     pub(crate) fn refund(&self, cell: Cell, cost: u64, charged_at: u64, now: u64) -> Cell {
-        let start = self.start(cell, now);
-        let price = self.price(cost.min(self.capacity));
         let gone = now.saturating_sub(charged_at);
+        if cell.second() != self.mark {
+            return self.refund_changed(cell, cost.min(self.capacity), gone, now);
+        }
+        let start = start(cell, now);
+        let price = self.price(cost.min(self.capacity));
         let Some(micros) = price.micros.checked_sub(gone) else { return cell };
         let (tat, credit) = (self.wide(start), self.wide(Fine { micros, rest: price.rest }));
         let left = self.fine(tat - credit.min(tat));
         if left <= (Fine { micros: now, rest: 0 }) {
             return Cell::EMPTY;
         }
-        Cell::pack(left.micros, left.rest, self.per)
-    }
-
-    /// When the bucket is full again: the stored instant, or now if that is later.
-    #[inline]
-    fn start(&self, cell: Cell, now: u64) -> Fine {
-        let (rest, per) = (cell.first(), cell.second());
-        let stored = match per == self.per {
-            true => Fine { micros: cell.at(), rest },
-            // Written under another rate: the remainder means something else now. Less than a microsecond, and
-            // rounded against the client.
-            false => Fine { micros: cell.at() + u64::from(rest > 0), rest: 0 },
-        };
-        stored.max(Fine { micros: now, rest: 0 })
+        Cell::pack(left.micros, left.rest, self.mark)
     }
 
     /// As far ahead of `now` as an admission may reach.
@@ -196,6 +197,19 @@ impl TokenBucket {
         let per = u128::from(self.per);
         Fine { micros: narrow(wide / per), rest: narrow(wide % per) }
     }
+}
+
+impl Judged {
+    #[inline]
+    fn new(tat: Fine, retry: Retry, now: u64) -> Self {
+        Self { tat, reset: tat.micros - now + u64::from(tat.rest > 0), retry }
+    }
+}
+
+/// When the bucket is full again: the stored instant, or now if that is later.
+#[inline]
+fn start(cell: Cell, now: u64) -> Fine {
+    Fine { micros: cell.at(), rest: cell.first() }.max(Fine { micros: now, rest: 0 })
 }
 
 /// For quotients that the bounds checked in [`TokenBucket::new`] keep within 64 bits.

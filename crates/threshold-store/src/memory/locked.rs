@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use threshold_core::algorithm::{Concurrency, SlidingLog};
 use threshold_core::state::{Cell, Log, Permits};
-use threshold_core::transition::{States, Updated};
+use threshold_core::transition::States;
 use threshold_core::{Key, Step, Timestamp};
 
 use super::shard::Shard;
@@ -14,43 +14,60 @@ use crate::sync::Guard;
 /// The locks of all shards that a batch needs, in ascending order. Every batch takes them in that order, so no
 /// two can wait for each other.
 pub(super) struct Locked<'a> {
-    held: SmallVec<[(usize, Guard<'a, Shard>); 4]>,
+    held: SmallVec<[(usize, Guard<'a, Shard>); FEW]>,
     /// Where in `held` the shard of each step is, and which step is likely to come next: steps come in order.
-    places: SmallVec<[u16; 4]>,
+    places: SmallVec<[u16; FEW]>,
     next: usize,
     shards: usize,
 }
+
+/// The steps of most batches: one for each layer.
+const FEW: usize = 4;
 
 /// A shard and the step that needs it, in one number that sorts by shard.
 const STEP_BITS: usize = 16;
 
 impl<'a> Locked<'a> {
+    #[inline]
     pub(super) fn new(shards: &'a [Padded], steps: &[Step]) -> Self {
-        let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
-        for (number, step) in steps.iter().enumerate() {
-            wanted.push(shard_of(&step.key, shards.len()) << STEP_BITS | number);
+        let wanted = |(number, step): (usize, &Step)| shard_of(&step.key, shards.len()) << STEP_BITS | number;
+        let numbered = steps.iter().enumerate();
+        let places = SmallVec::from_elem(0, steps.len());
+        let mut locked = Self { held: SmallVec::new(), places, next: 0, shards: shards.len() };
+        if steps.len() <= FEW {
+            let mut few = [usize::MAX; FEW];
+            few.iter_mut().zip(numbered).for_each(|(place, step)| *place = wanted(step));
+            sort(&mut few);
+            locked.lock(shards, &few[..steps.len()]);
+        } else {
+            let mut many: Vec<usize> = numbered.map(wanted).collect();
+            many.sort_unstable();
+            locked.lock(shards, &many);
         }
-        sort(&mut wanted);
-        let mut locked =
-            Self { held: SmallVec::new(), places: SmallVec::new(), next: 0, shards: shards.len() };
-        locked.places.resize(steps.len(), 0);
-        for wanted in wanted {
-            let (index, number) = (wanted >> STEP_BITS, wanted & ((1 << STEP_BITS) - 1));
-            if locked.held.last().is_none_or(|(last, _)| *last != index) {
-                locked.held.push((index, shards[index].0.lock()));
-            }
-            locked.places[number] = (locked.held.len() - 1) as u16;
-        }
-        locked.touch(steps);
+        locked.prefetch(steps);
         locked
     }
 
-    /// Asks for the slots of all keys, which are far apart and rarely cached, before the first is used: so the
-    /// waits overlap.
+    /// Locks what is `wanted`, in its order.
     #[inline]
-    fn touch(&self, steps: &[Step]) {
+    fn lock(&mut self, shards: &'a [Padded], wanted: &[usize]) {
+        let mut last = usize::MAX;
+        for wanted in wanted {
+            let (index, number) = (wanted >> STEP_BITS, wanted & ((1 << STEP_BITS) - 1));
+            if index != last {
+                self.held.push((index, shards[index].0.lock()));
+                last = index;
+            }
+            self.places[number] = (self.held.len() - 1) as u16;
+        }
+    }
+
+    /// Asks for the slots of all keys, which are far apart and rarely cached, before the first is used: so the
+    /// waits overlap. Once all locks are held, because taking one waits for all that was asked for before.
+    #[inline]
+    fn prefetch(&self, steps: &[Step]) {
         for (step, place) in steps.iter().zip(&self.places) {
-            std::hint::black_box(self.held[usize::from(*place)].1.touch(&step.key));
+            self.held[usize::from(*place)].1.prefetch(&step.key);
         }
     }
 
@@ -87,18 +104,9 @@ impl States for Locked<'_> {
         self.shard(key).cell(key)
     }
 
-    fn own_cell(&mut self, key: &Key) -> Option<Cell> {
-        self.shard(key).own_cell(key)
-    }
-
     #[inline]
-    fn update<T>(
-        &mut self,
-        key: &Key,
-        now: Timestamp,
-        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
-    ) -> Updated<T> {
-        self.shard(key).update(key, now, judge)
+    fn own_cell(&mut self, key: &Key) -> Option<&mut Cell> {
+        self.shard(key).own_cell(key)
     }
 
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
@@ -130,16 +138,10 @@ impl States for Locked<'_> {
     }
 }
 
-/// Sorts. The few numbers of most batches by exchanges that take no branch, because nobody could predict it.
+/// Sorts, by exchanges that take no branch, because nobody could predict it.
 #[inline]
-fn sort(numbers: &mut [usize]) {
-    if numbers.len() > 8 {
-        return numbers.sort_unstable();
-    }
-    for end in (1..numbers.len()).rev() {
-        for index in 0..end {
-            let (a, b) = (numbers[index], numbers[index + 1]);
-            (numbers[index], numbers[index + 1]) = (a.min(b), a.max(b));
-        }
+fn sort(numbers: &mut [usize; FEW]) {
+    for (a, b) in [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)] {
+        (numbers[a], numbers[b]) = (numbers[a].min(numbers[b]), numbers[a].max(numbers[b]));
     }
 }

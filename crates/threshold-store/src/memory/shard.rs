@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threshold_core::algorithm::{Concurrency, SlidingLog};
 use threshold_core::state::{Cell, Log, Permits};
-use threshold_core::transition::{States, Updated};
+use threshold_core::transition::States;
 use threshold_core::{Key, Swept, Timestamp};
 
 use super::budget::{Budget, Shortages};
@@ -64,8 +64,8 @@ impl Shard {
 
     /// Starts loading what `key` needs.
     #[inline]
-    pub(super) fn touch(&self, key: &Key) -> u64 {
-        self.table.touch(key)
+    pub(super) fn prefetch(&self, key: &Key) {
+        self.table.prefetch(key);
     }
 
     /// Forgets all that is known of `key`. A bucket it shares is left alone: it is others' as well.
@@ -107,21 +107,6 @@ impl Shard {
         }
         made
     }
-
-    /// [`States::update`] for a key without a slot of its own.
-    #[cold]
-    fn update_new<T>(
-        &mut self,
-        key: &Key,
-        now: Timestamp,
-        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
-    ) -> Updated<T> {
-        // Almost always empty; if not, the key starts from what its bucket was charged.
-        let before = self.rest.overflow.cell(key);
-        let (said, after) = judge(before);
-        let fits = after.is_none_or(|after| self.set_cell(key, after, now));
-        Updated { said, before: after.map(|_| before), fits }
-    }
 }
 
 impl States for Shard {
@@ -134,22 +119,9 @@ impl States for Shard {
         }
     }
 
-    fn own_cell(&mut self, key: &Key) -> Option<Cell> {
-        self.table.get(key)
-    }
-
     #[inline]
-    fn update<T>(
-        &mut self,
-        key: &Key,
-        now: Timestamp,
-        judge: impl FnOnce(Cell) -> (T, Option<Cell>),
-    ) -> Updated<T> {
-        let Some(slot) = self.table.slot(key) else { return self.update_new(key, now, judge) };
-        let before = slot.cell();
-        let (said, after) = judge(before);
-        after.into_iter().for_each(|after| slot.set_cell(after));
-        Updated { said, before: after.map(|_| before), fits: true }
+    fn own_cell(&mut self, key: &Key) -> Option<&mut Cell> {
+        self.table.get_mut(key)
     }
 
     fn set_cell(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {

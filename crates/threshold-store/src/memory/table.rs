@@ -9,14 +9,21 @@ use threshold_core::Key;
 use threshold_core::state::Cell;
 
 use super::budget::Budget;
+use crate::prefetch::prefetch;
 
-/// A key's hash (low, high) and its cell (low, high). A slot whose cell is empty is free. Aligned so that no
-/// slot straddles two cache lines.
+/// A key's hash and its cell. A slot whose cell is empty is free. Aligned so that no slot straddles two cache
+/// lines.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-pub(super) struct Slot([u64; 4]);
+struct Slot {
+    low: u64,
+    high: u64,
+    cell: Cell,
+}
 
-const FREE: Slot = Slot([0; 4]);
+const FREE: Slot = Slot { low: 0, high: 0, cell: Cell::EMPTY };
+
+const _: () = assert!(size_of::<Slot>() == 32, "two slots share a cache line");
 
 /// How many slots an insertion looks at for expired ones when the table may not grow.
 const SWEEP_ON_INSERT: usize = 32;
@@ -51,35 +58,32 @@ impl Table {
         self.live as usize
     }
 
-    /// Reads the slot a search for `key` would start at and those one and two cache lines later, where many a
-    /// search ends, so that all are on their way into the cache.
+    /// Starts loading the slot that a search for `key` starts at, and those one and two cache lines later, where
+    /// many a search ends.
     #[inline]
-    pub(super) fn touch(&self, key: &Key) -> u64 {
+    pub(super) fn prefetch(&self, key: &Key) {
         let [_, high] = key.halves();
         let home = self.home(high);
-        let word = |index: usize| self.slots.get(index).map_or(0, |slot| slot.0[2]);
-        word(home) ^ word(home + 2) ^ word(home + 4)
+        [home, home + 2, home + 4].iter().for_each(|index| prefetch(&self.slots, *index));
     }
 
     #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<Cell> {
         let index = self.find(key).ok()?;
-        Some(self.slots[index].cell())
+        Some(self.slots[index].cell)
     }
 
-    /// The slot of `key`, if it has one: to be read and written with one search.
+    /// The cell of `key`, if it has a slot: to be read and written with one search. Never to be emptied this way,
+    /// see [`Table::remove`].
     #[inline]
-    pub(super) fn slot(&mut self, key: &Key) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Cell> {
         let index = self.find(key).ok()?;
-        Some(&mut self.slots[index])
+        Some(&mut self.slots[index].cell)
     }
 
     /// Overwrites the cell of a key that has a slot; false if it has none.
-    #[inline]
     pub(super) fn replace(&mut self, key: &Key, cell: Cell) -> bool {
-        let found = self.find(key);
-        found.into_iter().for_each(|index| self.slots[index].set_cell(cell));
-        found.is_ok()
+        self.get_mut(key).map(|own| *own = cell).is_some()
     }
 
     /// Gives `key`, which has no slot, one. Grows the table if the budget allows it.
@@ -119,7 +123,7 @@ impl Table {
                 self.cursor = 0;
             }
             let index = self.cursor as usize;
-            let cell = self.slots[index].cell();
+            let cell = self.slots[index].cell;
             if !cell.is_empty() && cell.is_expired(now) {
                 // The slots behind move up, so the cursor stays.
                 self.remove_at(index);
@@ -153,10 +157,10 @@ impl Table {
         let [low, high] = key.halves();
         let mut index = self.home(high);
         while let Some(slot) = self.slots.get(index) {
-            if slot.0[1] == high && slot.0[0] == low && !slot.cell().is_empty() {
+            if slot.high == high && slot.low == low && !slot.cell.is_empty() {
                 return Ok(index);
             }
-            if slot.0[1] > high || slot.cell().is_empty() {
+            if slot.high > high || slot.cell.is_empty() {
                 break;
             }
             index += 1;
@@ -178,7 +182,7 @@ impl Table {
 
     fn place(&mut self, key: &Key, cell: Cell) -> Result<(), Full> {
         let index = self.find(key).unwrap_or_else(|free| free);
-        let length = self.slots[index..].iter().position(|slot| slot.cell().is_empty()).ok_or(Full)?;
+        let length = self.slots[index..].iter().position(|slot| slot.cell.is_empty()).ok_or(Full)?;
         if index + length + 1 >= self.slots.len() {
             return Err(Full);
         }
@@ -191,7 +195,7 @@ impl Table {
     /// Frees a slot and moves up what it had pushed along.
     fn remove_at(&mut self, index: usize) {
         let mut end = index + 1;
-        while !self.slots[end].cell().is_empty() && self.home(self.slots[end].0[1]) < end {
+        while !self.slots[end].cell.is_empty() && self.home(self.slots[end].high) < end {
             end += 1;
         }
         self.slots.copy_within(index + 1..end, index);
@@ -239,7 +243,7 @@ impl Table {
         let old = std::mem::replace(self, Self { slots, homes, growth, ..Self::new(self.phase) });
         let mut next = 0;
         for slot in old.slots.iter().filter(|slot| slot.is_alive(now)) {
-            let index = next.max(self.home(slot.0[1]));
+            let index = next.max(self.home(slot.high));
             if index + 1 >= length {
                 // The tail is too short for this crowd, which is rare: one size larger has room.
                 budget.release(Self::bytes(homes));
@@ -258,23 +262,11 @@ impl Table {
 impl Slot {
     fn new(key: &Key, cell: Cell) -> Self {
         let [low, high] = key.halves();
-        let mut slot = Self([low, high, 0, 0]);
-        slot.set_cell(cell);
-        slot
-    }
-
-    #[inline]
-    pub(super) fn cell(&self) -> Cell {
-        Cell::from_words([self.0[2], self.0[3]])
-    }
-
-    #[inline]
-    pub(super) fn set_cell(&mut self, cell: Cell) {
-        [self.0[2], self.0[3]] = cell.to_words();
+        Self { low, high, cell }
     }
 
     fn is_alive(&self, now: u64) -> bool {
-        !self.cell().is_empty() && !self.cell().is_expired(now)
+        !self.cell.is_empty() && !self.cell.is_expired(now)
     }
 }
 

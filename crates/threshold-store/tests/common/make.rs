@@ -38,7 +38,7 @@ pub(crate) fn one(key: Key, algorithm: Algorithm) -> Step {
 }
 
 pub(crate) fn acquire(key: Key, algorithm: Algorithm, holder: u64) -> Step {
-    Step { action: Action::Acquire(PermitId(holder.into()), NonZeroU64::MIN), ..one(key, algorithm) }
+    Step { action: Action::Acquire(PermitId::new(holder.into()), NonZeroU64::MIN), ..one(key, algorithm) }
 }
 
 pub(crate) fn batch(steps: impl IntoIterator<Item = Step>) -> Batch {

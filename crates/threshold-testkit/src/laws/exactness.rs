@@ -83,7 +83,7 @@ fn with_cost(step: &Step, cost: NonZeroU64) -> Step {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let action = match step.action {
         Action::Acquire(..) => {
-            Action::Acquire(PermitId(u128::MAX - u128::from(NEXT.fetch_add(1, Ordering::Relaxed))), cost)
+            Action::Acquire(PermitId::new(u128::MAX - u128::from(NEXT.fetch_add(1, Ordering::Relaxed))), cost)
         }
         _ => Action::Consume(cost),
     };

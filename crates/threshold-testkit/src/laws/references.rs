@@ -36,7 +36,7 @@ fn varied(limit: &Limit, step: &Step, request: &Request, index: usize) -> Vec<St
 }
 
 fn earlier(id: threshold_core::PermitId) -> threshold_core::PermitId {
-    threshold_core::PermitId(id.0.saturating_sub(2))
+    threshold_core::PermitId::new(id.get().saturating_sub(2))
 }
 
 pub(super) fn changed_limits_keep_consumption(

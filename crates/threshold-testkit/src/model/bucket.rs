@@ -1,4 +1,5 @@
-//! The token bucket as a debt that drains: admitted while debt and cost fit into the bucket.
+//! The token bucket as a debt that drains: admitted while debt and cost fit into the bucket. A debt drains at the
+//! rate it was made under until the next admission adds to it.
 
 use num_rational::BigRational;
 use num_traits::Zero;
@@ -11,31 +12,23 @@ use super::{Said, after, ceil, floor, rational};
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     capacity: u64,
-    /// Microseconds that one token takes to drain.
+    /// Microseconds that one token takes to drain: under the rate of now, and of the last admission.
     interval: BigRational,
+    drains: BigRational,
     debt: BigRational,
     last: u64,
 }
 
 impl Default for Bucket {
     fn default() -> Self {
-        Self { capacity: 0, interval: rational(1), debt: BigRational::zero(), last: 0 }
+        Self { capacity: 0, interval: rational(1), drains: rational(1), debt: BigRational::zero(), last: 0 }
     }
 }
 
 impl Bucket {
-    /// A changed rate keeps the instant at which the debt is paid, rounded up to a whole microsecond where the
-    /// new rate counts in other parts of one.
     pub(super) fn set_limit(&mut self, capacity: u64, (interval, per): (u64, u64)) {
-        let interval = BigRational::new(interval.into(), per.into());
         self.capacity = capacity;
-        if self.interval != interval {
-            let paid_after = &self.debt * &self.interval;
-            let same_parts = self.interval.denom() == interval.denom();
-            let paid_after = if same_parts { paid_after } else { paid_after.ceil() };
-            self.debt = paid_after / &interval;
-            self.interval = interval;
-        }
+        self.interval = BigRational::new(interval.into(), per.into());
     }
 
     pub(super) fn consume(&mut self, cost: u64, now: u64) -> Said {
@@ -45,15 +38,25 @@ impl Bucket {
         let retry = match () {
             () if cost > self.capacity => Retry::Never,
             () if wanted <= free => Retry::Now,
-            () => after(ceil(&((wanted.clone() - &free) * &self.interval))),
+            () => after(ceil(&((wanted.clone() - &free) * &self.drains))),
         };
         if retry != Retry::Now {
             return self.said(retry, &debt);
         }
-        self.debt = debt + wanted;
+        self.debt = self.carried(debt) + wanted;
+        self.drains = self.interval.clone();
         self.last = now;
         let owed = self.debt.clone();
         self.said(retry, &owed)
+    }
+
+    /// A debt that is taken over by another rate: in the parts of a microsecond that it counts in, rounded up.
+    fn carried(&self, debt: BigRational) -> BigRational {
+        if self.drains == self.interval {
+            return debt;
+        }
+        let parts = BigRational::from_integer(self.interval.numer().clone());
+        (debt * &parts).ceil() / parts
     }
 
     /// The debt at `now`, more than at the last admission if the clock went back since.
@@ -61,12 +64,12 @@ impl Bucket {
         if self.debt.is_zero() {
             return BigRational::zero();
         }
-        let drained = (rational(now) - rational(self.last)) / &self.interval;
+        let drained = (rational(now) - rational(self.last)) / &self.drains;
         (&self.debt - drained).max(BigRational::zero())
     }
 
     fn said(&self, retry: Retry, debt: &BigRational) -> Said {
         let free = (rational(self.capacity) - debt).max(BigRational::zero());
-        Said { retry, remaining: floor(&free), reset: ceil(&(debt * &self.interval)) }
+        Said { retry, remaining: floor(&free), reset: ceil(&(debt * &self.drains)) }
     }
 }

@@ -119,11 +119,11 @@ impl Subject {
                 self.run(key, count, AlgorithmKind::SlidingLog, Action::Consume(NonZeroU64::MIN));
             }
             Act::Permit { key, count, holder } => {
-                let acquire = Action::Acquire(PermitId(holder.into()), NonZeroU64::MIN);
+                let acquire = Action::Acquire(PermitId::new(holder.into()), NonZeroU64::MIN);
                 self.run(key, count, AlgorithmKind::Concurrency, acquire);
             }
             Act::Release { key, holder } => {
-                self.run(key, 1, AlgorithmKind::Concurrency, Action::Release(PermitId(holder.into())));
+                self.run(key, 1, AlgorithmKind::Concurrency, Action::Release(PermitId::new(holder.into())));
             }
             Act::Reset { key } => self.shard.reset(&spread(key)),
             Act::Sweep => drop(self.shard.sweep(self.now)),

@@ -191,14 +191,14 @@ impl Subject {
         let keys: Vec<Key> = self.model.keys().copied().collect();
         keys.iter().for_each(|key| self.look(key));
         let table = &self.table;
-        let live: Vec<&Slot> = table.slots.iter().filter(|slot| !slot.cell().is_empty()).collect();
+        let live: Vec<&Slot> = table.slots.iter().filter(|slot| !slot.cell.is_empty()).collect();
         assert_eq!(live.len(), table.len());
-        assert!(live.is_sorted_by_key(|slot| slot.0[1]), "not in the order of the hashes");
-        assert!(table.slots.last().is_none_or(|slot| slot.cell().is_empty()), "the last slot is taken");
-        for (index, slot) in table.slots.iter().enumerate().filter(|(_, slot)| !slot.cell().is_empty()) {
-            let home = table.home(slot.0[1]);
+        assert!(live.is_sorted_by_key(|slot| slot.high), "not in the order of the hashes");
+        assert!(table.slots.last().is_none_or(|slot| slot.cell.is_empty()), "the last slot is taken");
+        for (index, slot) in table.slots.iter().enumerate().filter(|(_, slot)| !slot.cell.is_empty()) {
+            let home = table.home(slot.high);
             let pushed = &table.slots[home..=index];
-            assert!(pushed.iter().all(|slot| !slot.cell().is_empty()), "a gap between home and slot");
+            assert!(pushed.iter().all(|slot| !slot.cell.is_empty()), "a gap between home and slot");
         }
         assert_eq!(self.budget.used(), table.slots.len() * size_of::<Slot>());
     }
