@@ -45,6 +45,7 @@ laws! {
     time_shift_changes_nothing
     sweeping_is_lossless
     changed_limits_keep_consumption
+    bounded_through_changes
 }
 
 #[test]

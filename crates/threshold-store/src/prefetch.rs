@@ -11,13 +11,15 @@
     unsafe_code,
     reason = "a prefetch is a hint: it reads nothing, faults at no address, and every x86-64 has it"
 )]
-pub(crate) fn prefetch<T>(slots: &[T], index: usize) {
+pub(crate) fn prefetch<T: Copy>(slots: &[T], index: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: the instruction has no effect that the program could see, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(slots.as_ptr().wrapping_add(index).cast()) }
 }
 
-/// Does nothing: there is no such instruction in stable Rust here, and a load costs about what it saves.
+/// Reads the slot instead, if it exists: stable Rust has no such instruction here.
 #[inline]
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn prefetch<T>(_slots: &[T], _index: usize) {}
+pub(crate) fn prefetch<T: Copy>(slots: &[T], index: usize) {
+    std::hint::black_box(slots.get(index).copied());
+}

@@ -132,6 +132,12 @@ pub const LAWS: &[Law] = &[
         not_for: &[],
         check: references::changed_limits_keep_consumption,
     },
+    Law {
+        name: "bounded_through_changes",
+        says: "lowered and raised again at will, a limit admits no more than the highest alone",
+        not_for: &[(AlgorithmKind::Concurrency, "what is out at once is not what an interval holds")],
+        check: exactness::bounded_through_changes,
+    },
 ];
 
 impl Law {

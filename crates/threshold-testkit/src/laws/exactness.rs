@@ -8,7 +8,7 @@ use threshold_core::{Action, AlgorithmKind, PermitId, Retry, Span, Step};
 
 use super::{Checked, apply, walk, would_admit};
 use crate::scan::{Admitted, excess};
-use crate::strategies::{Limit, Request, key, start};
+use crate::strategies::{Limit, Request, changed, key, start};
 use crate::timed::Timed;
 
 pub(super) fn bounded(store: &dyn Timed, limit: &Limit, requests: &[Request]) -> Checked {
@@ -24,6 +24,23 @@ pub(super) fn bounded(store: &dyn Timed, limit: &Limit, requests: &[Request]) ->
             AlgorithmKind::Concurrency => held_at_once_is_bounded(limit, log)?,
             _ => prop_assert_eq!(excess(log, &limit.algorithm.guarantee()), None),
         }
+    }
+    Ok(())
+}
+
+/// Lowers the limit and raises it again at every request, never above where it began.
+pub(super) fn bounded_through_changes(store: &dyn Timed, limit: &Limit, requests: &[Request]) -> Checked {
+    let mut store = store.fresh();
+    let mut logs = [const { Vec::new() }; 3];
+    for (index, (step, at, request)) in walk(limit, requests).enumerate() {
+        let count = limit.rate.count() - (index as u64 * 7 + request.cost.get()) % limit.rate.count();
+        let algorithm = changed(limit, count).map_or(limit.algorithm, |lowered| lowered.algorithm);
+        if apply(&mut *store, &Step { algorithm, ..step }, at).admitted() {
+            logs[usize::from(request.key)].push(Admitted { at, cost: request.cost.get() });
+        }
+    }
+    for log in &logs {
+        prop_assert_eq!(excess(log, &limit.algorithm.guarantee()), None);
     }
     Ok(())
 }
