@@ -30,6 +30,9 @@ pub struct Step {
 pub enum Action {
     /// Charge a cost. On a concurrency limit this can never be admitted: it needs a permit.
     Consume(NonZeroU64),
+    /// Judge a cost of 1 and charge nothing, whatever becomes of the batch: a gate that other steps close. Not for
+    /// logs and permits.
+    Check,
     /// Take a permit of a cost, or renew it if it is held already.
     Acquire(PermitId, NonZeroU64),
     /// Keep a permit.

@@ -228,6 +228,9 @@ fn charge(asked: Asked<'_>, now: Timestamp, states: &mut impl States) -> (Pendin
         (Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_), Action::Consume(cost)) => {
             charge_cell(key, algorithm, cost, now, states)
         }
+        (_, Action::Check) if algorithm.keeps_cell() => {
+            (Pending(Numbers::Known(look(key, algorithm, now, states))), Undo::List(None))
+        }
         _ => {
             let (verdict, undo) = charge_list(key, algorithm, action, now, states);
             (Pending(Numbers::Known(verdict)), Undo::List(undo))
@@ -261,6 +264,22 @@ fn charge_cell(
     };
     (Pending(numbers), Undo::Cell(before))
 }
+
+/// The verdict on a cost of 1, and what is left, of a cell that is not charged.
+#[cold]
+fn look(key: &Key, algorithm: &Algorithm, now: Timestamp, states: &mut impl States) -> Verdict {
+    let (cell, at) = (states.cell(key), now.as_micros());
+    let judge = |cost| match algorithm {
+        Algorithm::TokenBucket(bucket) => bucket.verdict(bucket.judge(cell, cost, at), at),
+        Algorithm::FixedWindow(window) => window.judge(cell, cost, at).0,
+        Algorithm::SlidingWindow(window) => window.judge(cell, cost, at).0,
+        Algorithm::SlidingLog(_) | Algorithm::Concurrency(_) => unfit(algorithm.capacity()),
+    };
+    Verdict { retry: judge(1).retry, ..judge(TOO_MUCH) }
+}
+
+/// A cost that no capacity covers: judging it reads a state and changes nothing.
+const TOO_MUCH: u64 = u64::MAX;
 
 fn known((verdict, after): (Verdict, Option<Cell>)) -> (Numbers, Option<Cell>) {
     (Numbers::Known(verdict), after)
@@ -307,7 +326,7 @@ fn charge_permit(
         },
         Action::Renew(id) => limit.renew(states.permits(key).unwrap_or(&mut none), id, at),
         Action::Release(id) => limit.release(states.permits(key).unwrap_or(&mut none), id, at),
-        Action::Consume(_) => (unfit(limit.count()), None),
+        Action::Consume(_) | Action::Check => (unfit(limit.count()), None),
     }
 }
 
@@ -348,14 +367,13 @@ fn report_uncharged(steps: &[Step], outcome: &mut Outcome, states: &mut impl Sta
     }
 }
 
-/// The verdict on a cost that no capacity covers: always refused, so it reads a state and changes nothing.
+/// The verdict with what is left of a state that is not charged.
 fn untouched(step: &Step, now: Timestamp, states: &mut impl States) -> Verdict {
-    const TOO_MUCH: u64 = u64::MAX;
     let (key, at) = (&step.key, now.as_micros());
     match &step.algorithm {
-        Algorithm::TokenBucket(bucket) => bucket.verdict(bucket.judge(states.cell(key), TOO_MUCH, at), at),
-        Algorithm::FixedWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
-        Algorithm::SlidingWindow(window) => window.judge(states.cell(key), TOO_MUCH, at).0,
+        Algorithm::TokenBucket(_) | Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_) => {
+            look(key, &step.algorithm, now, states)
+        }
         Algorithm::SlidingLog(log) => {
             log.consume(states.log(key).unwrap_or(&mut Log::default()), TOO_MUCH, at).0
         }

@@ -84,6 +84,7 @@ cases! {
     batches::a_refused_batch_charges_nobody,
     batches::the_longest_wait_is_reported,
     batches::a_key_named_twice_is_charged_twice_or_not_at_all,
+    batches::a_check_refuses_and_charges_nobody,
     batches::observed_steps_never_refuse,
     batches::verdicts_keep_the_order_of_the_steps,
     batches::the_largest_batch_is_atomic,

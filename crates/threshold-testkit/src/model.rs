@@ -70,7 +70,13 @@ impl Model {
     fn charge(&mut self, step: &Step, now: Timestamp) -> Verdict {
         let capacity = step.algorithm.capacity();
         let said = match (self.memory(step), step.action) {
-            (Memory::Holders(holders), Action::Consume(_)) => return unfit(holders.count),
+            (Memory::Holders(holders), Action::Consume(_) | Action::Check) => return unfit(holders.count),
+            (Memory::History(_), Action::Check) => return unfit(capacity),
+            (memory, Action::Check) => {
+                let mut memory = memory.clone();
+                let left = memory.consume(u64::MAX, now.as_micros());
+                Said { retry: memory.consume(1, now.as_micros()).retry, ..left }
+            }
             (Memory::Holders(holders), action) => holders.act(action, now.as_micros()),
             (memory, Action::Consume(cost)) => memory.consume(cost.get(), now.as_micros()),
             _ => return unfit(capacity),

@@ -8,7 +8,7 @@
 //! reduced denominator: additions and comparisons of integers, exact in 64 bits and in doubles.
 //!
 //! Beside the instant a state carries the count of the rate it was charged under. If the rate has changed since,
-//! what is owed is worked out in tokens and carried over, see [`changed`].
+//! what is owed is worked out in tokens and carried over (`changed`).
 
 mod changed;
 

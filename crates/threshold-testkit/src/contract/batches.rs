@@ -4,7 +4,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use threshold_core::batch::MAX_STEPS;
-use threshold_core::{AlgorithmKind, Mode, Retry, Span, Step};
+use threshold_core::{Action, AlgorithmKind, Mode, Retry, Span, Step};
 
 use super::{Bench, CHARGING, Limited};
 use crate::figures::size;
@@ -45,6 +45,23 @@ pub(super) async fn a_key_named_twice_is_charged_twice_or_not_at_all(bench: Benc
         assert!(bench.apply(&twice).await.admitted(), "{kind}");
         assert!(!bench.apply(&[limit.step("alice", 1), limit.step("alice", 1)]).await.admitted(), "{kind}");
         assert_eq!(bench.drain(&limit, "alice", 5).await, 1, "{kind}");
+    }
+}
+
+pub(super) async fn a_check_refuses_and_charges_nobody(bench: Bench) {
+    for kind in CHARGING.into_iter().filter(|kind| *kind != AlgorithmKind::SlidingLog) {
+        let gate = bench.limit(&format!("gate.{kind}"), kind, "1/min");
+        let user = bench.limit(&format!("user.{kind}"), kind, "9/min");
+        let check = Step { action: Action::Check, ..gate.step("alice", 1) };
+        for _ in 0..3 {
+            let outcome = bench.apply(&[check, user.step("alice", 1)]).await;
+            assert!(outcome.admitted(), "{kind}: open");
+            assert_eq!(outcome.verdicts[0].remaining, 1, "{kind}");
+        }
+        assert!(bench.one(gate.step("alice", 1)).await.admitted(), "{kind}: nothing was charged before");
+        let outcome = bench.apply(&[check, user.step("alice", 1)]).await;
+        assert!(!outcome.admitted() && outcome.verdicts[1].admitted(), "{kind}: closed");
+        assert_eq!(bench.drain(&user, "alice", 20).await, 6, "{kind}");
     }
 }
 
