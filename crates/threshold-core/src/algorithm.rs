@@ -157,6 +157,16 @@ impl Algorithm {
         matches!(self, Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_))
     }
 
+    /// How long a charge may be felt.
+    #[must_use]
+    pub const fn memory(&self) -> Span {
+        match self {
+            Self::TokenBucket(bucket) => bucket.refill(),
+            Self::SlidingWindow(window) => Span::from_micros(2 * window.period().as_micros()),
+            Self::FixedWindow(_) | Self::SlidingLog(_) | Self::Concurrency(_) => self.period(),
+        }
+    }
+
     /// What the algorithm promises.
     #[must_use]
     pub const fn guarantee(&self) -> Guarantee {

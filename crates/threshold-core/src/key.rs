@@ -12,6 +12,7 @@ use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 
@@ -84,18 +85,58 @@ impl LimitKey {
     pub fn key(&self, parts: impl Parts) -> Key {
         let hash = match parts.only() {
             Some(part) => self.one.hash(part),
-            None => {
-                let mut hasher = self.several;
-                parts.feed(&mut |part| feed(&mut hasher, part));
-                hasher.finish128()
-            }
+            None => return self.key_of(&Subject::new(parts)),
         };
         Key { high: hash.h2, low: hash.h1, limit: self.tag }
     }
 }
 
+impl LimitKey {
+    /// The key of a subject whose parts were joined before.
+    #[must_use]
+    #[inline]
+    pub fn key_of(&self, subject: &Subject) -> Key {
+        let hash = self.several.hash(&subject.0);
+        Key { high: hash.h2, low: hash.h1, limit: self.tag }
+    }
+}
+
+/// The parts of a subject's name in one piece, each with its length before it: joined once, hashed for several limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject(SmallVec<[u8; 128]>);
+
+impl Subject {
+    /// Joins `parts`.
+    #[must_use]
+    pub fn new(parts: impl Parts) -> Self {
+        let mut subject = Self::default();
+        parts.feed(&mut |part| subject.push(part));
+        subject
+    }
+
+    /// Adds a part at the end.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time are cut out on purpose")]
+    pub fn push(&mut self, part: &[u8]) {
+        // Seven bits of the length in each byte, the last one without the eighth: short, and no length begins
+        // another.
+        let mut length = part.len();
+        while length >= 0x80 {
+            self.0.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        self.0.push(length as u8);
+        self.0.extend_from_slice(part);
+    }
+
+    /// Adds a part of one byte, which says what the next ones are.
+    #[inline]
+    pub fn mark(&mut self, mark: u8) {
+        self.0.extend([1, mark]);
+    }
+}
+
 /// A length and then the bytes, so that no two lists of parts read the same.
-#[inline]
 fn feed(hasher: &mut SipHasher13, part: &[u8]) {
     hasher.write_u64(part.len() as u64);
     hasher.write(part);

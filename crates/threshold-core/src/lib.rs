@@ -35,7 +35,7 @@ pub mod transition;
 pub use algorithm::{Algorithm, AlgorithmKind, LimitError};
 pub use batch::{Action, Batch, BatchError, Mode, Outcome, Partition, PermitId, Retry, Step, Verdict};
 pub use guarantee::Guarantee;
-pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Parts, Secret};
+pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Parts, Secret, Subject};
 pub use rate::{Rate, RateError, Unit};
 pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};
 pub use time::{Clock, ManualClock, Span, Timestamp};

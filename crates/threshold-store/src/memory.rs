@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp,
-    Verdict, transition,
+    Action, Algorithm, Batch, Clock, Health, Key, Mode, Outcome, Retry, Span, Step, Store, StoreError, Swept,
+    Timestamp, Verdict, transition,
 };
 
 use crate::clock::SystemClock;
@@ -97,9 +97,19 @@ impl<C: Clock> MemoryStore<C> {
     /// Judges and charges a batch, without a future: nothing here ever waits for anything but a lock.
     #[must_use]
     pub fn apply_now(&self, batch: &Batch) -> Outcome {
+        if let [step] = batch.steps() {
+            return self.apply_alone(step);
+        }
         let (now, mut states) = self.lock(batch.steps());
         let now = states.advance(now);
         transition::apply(batch.steps(), now, &mut states)
+    }
+
+    /// A batch of one, without the bookkeeping of several.
+    fn apply_alone(&self, step: &Step) -> Outcome {
+        let (at, verdict) = self.apply_one_now(step);
+        let retry = if step.mode == Mode::Enforce { verdict.retry } else { Retry::Now };
+        Outcome { at, verdicts: [verdict].into_iter().collect(), retry, charged: retry == Retry::Now }
     }
 
     /// Judges and charges one step, without a future.
@@ -119,6 +129,13 @@ impl<C: Clock> MemoryStore<C> {
         let pending = transition::apply_one(key, algorithm, action, now, &mut *shard);
         drop(shard);
         (now, pending.verdict(algorithm, now))
+    }
+
+    /// The store's time.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
     }
 
     /// What the store holds. Visits every shard: for operators, not for decisions.

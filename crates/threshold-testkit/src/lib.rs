@@ -8,6 +8,7 @@
 //! | [`strategies`] | random limits, times and batches |
 //! | [`laws`] | what must hold for which algorithm, as properties over any [`timed::Timed`] |
 //! | [`contract`] | what every store must do, case by case |
+//! | [`simulate`] | a small world of clients, reloads and clock steps, decided by one seed |
 //! | [`figures`] | everyday sizes and full figures, and the record of what was shown |
 
 pub mod contract;
@@ -15,5 +16,6 @@ pub mod figures;
 pub mod laws;
 pub mod model;
 pub mod scan;
+pub mod simulate;
 pub mod strategies;
 pub mod timed;

@@ -20,7 +20,11 @@
 //! [`step`](RateLimiter::step) of each, put them into a [`Batch`] and give it to the [`Store`].
 
 mod decision;
+pub mod engine;
+pub mod identify;
+pub mod policy;
 mod rate_limiter;
+pub mod route;
 
 pub use decision::{ConsumeError, Decision};
 pub use rate_limiter::{BuildError, RateLimiter, RateLimiterBuilder};

@@ -30,6 +30,10 @@ pub(crate) fn unfinished(file: &File) -> Vec<Finding> {
 }
 
 pub(crate) fn machine_paths(file: &File) -> Vec<Finding> {
+    // What clients send: their paths are nobody's folders.
+    if file.path.contains("/tests/data/") {
+        return Vec::new();
+    }
     let remedy = "use a path from the root of the repository, or a temporary folder";
     search(file, MACHINE_PATHS, has_absolute_path, |path| {
         format!("`{path}` is a folder of one machine: {remedy}")

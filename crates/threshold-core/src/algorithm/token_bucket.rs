@@ -83,6 +83,12 @@ impl TokenBucket {
         Span::from_micros(self.interval * self.divisor)
     }
 
+    /// How long an empty bucket takes to fill.
+    #[must_use]
+    pub const fn refill(&self) -> Span {
+        Span::from_micros(self.depth.micros + 1)
+    }
+
     /// The interval between two tokens as a reduced fraction of microseconds.
     #[must_use]
     pub const fn interval(&self) -> (u64, u64) {

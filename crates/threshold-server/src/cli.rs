@@ -1,0 +1,66 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Rate limiting that says what it promises.
+#[derive(Debug, Parser)]
+#[command(name = "threshold", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  threshold check policy.toml              what the policy promises, and what looks wrong
+  threshold schema > policy.schema.json    for editors";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what a policy promises, and what looks wrong in it.
+    Check(Check),
+    /// Print the JSON Schema of a policy.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_HELP)]
+pub(crate) struct Check {
+    /// The policy.
+    pub(crate) file: PathBuf,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// End with code 3 if there are warnings; notes do not count.
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+const CHECK_HELP: &str = "\
+Every limit is printed with the most that it admits, in normal running and while the store fails. Then come the
+findings: warnings, which are most likely mistakes, and notes. What breaks the policy goes to the standard error,
+all of it at once, as `file:line:column: field: what; remedy`.
+
+Exit codes:
+  0  the policy can be used
+  1  the policy is broken
+  2  the command was not understood, or the file cannot be read
+  3  the policy can be used, and --strict wants no warnings
+
+The JSON document has the same shape whether the policy is broken or not:
+  {
+    \"file\": \"policy.toml\", \"ok\": true,
+    \"problems\": [{ \"line\", \"column\", \"field\", \"what\", \"remedy\" }],
+    \"limits\": [{ \"id\", \"layer\", \"tier\", \"subject\", \"requests\", \"rate\", \"algorithm\",
+                 \"normal\", \"notes\": [], \"store_failure\" }],
+    \"remarks\": [],
+    \"findings\": [{ \"severity\", \"line\", \"column\", \"field\", \"limits\": [], \"what\", \"remedy\" }]
+  }
+Of a broken policy only the problems are known: the other lists are empty.
+
+Examples:
+  threshold check policy.toml
+  threshold check policy.toml --strict              in CI
+  threshold check policy.toml --json | jq .limits";

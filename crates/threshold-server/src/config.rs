@@ -1,0 +1,60 @@
+//! Files and environment variables: the only place that reads them.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use threshold::engine::{Rules, Secrets};
+use threshold::policy::{Policy, PolicyError, Problem};
+use threshold::random_secret;
+
+/// A policy that could not be made.
+#[derive(Debug)]
+pub(crate) enum PolicyFileError {
+    /// The file could not be read: what and remedy.
+    Unreadable(String),
+    /// It was read, and is broken.
+    Broken(PolicyError),
+}
+
+/// Reads the policy in `file`, with values from the environment.
+pub(crate) fn policy(file: &Path) -> Result<Policy, PolicyFileError> {
+    let bytes = std::fs::read(file).map_err(|error| unreadable(file, &error))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        let what = format!("{}: this is not a text in UTF-8; save it as UTF-8", file.display());
+        return Err(PolicyFileError::Unreadable(what));
+    };
+    let name = file.display().to_string();
+    let policy = Policy::read(&name, &text, &variable).map_err(PolicyFileError::Broken)?;
+    // Keys of tokens show only here whether they are any.
+    match Rules::new(&policy, &Secrets::new(random_secret()), &variable) {
+        Ok(_) => Ok(policy),
+        Err(error) => Err(PolicyFileError::Broken(not_ready(name, &error.to_string()))),
+    }
+}
+
+/// What keeps a policy that reads well from being used.
+fn not_ready(file: String, text: &str) -> PolicyError {
+    let (what, remedy) = text.split_once("; ").unwrap_or((text, "put it right"));
+    let (what, remedy) = (what.to_owned(), remedy.to_owned());
+    PolicyError { file, problems: vec![Problem { line: 1, column: 1, field: String::new(), what, remedy }] }
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> PolicyFileError {
+    let (what, remedy) = match error.kind() {
+        ErrorKind::NotFound => {
+            ("there is no such file", "check the path, which starts from the current folder")
+        }
+        ErrorKind::PermissionDenied => {
+            ("you may not read this file", "ask for the right to, or run as its owner")
+        }
+        ErrorKind::IsADirectory => ("this is a folder", "name the file in it"),
+        _ => ("this file cannot be read", "see whether the disk is well"),
+    };
+    PolicyFileError::Unreadable(format!("{}: {what} ({error}); {remedy}", file.display()))
+}
+
+/// The environment variable called `name`, if it is set and is text.
+#[expect(clippy::disallowed_methods, reason = "the server is what reads the environment")]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

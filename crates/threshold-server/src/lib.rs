@@ -1,0 +1,69 @@
+//! The binary `threshold`: the only place of the project with files and environment variables.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `cli` | what can be typed, and its help |
+//! | `commands` | what is done for it |
+//! | `config` | files and the environment |
+//! | `output` | terminals and colours |
+
+mod cli;
+mod commands;
+mod config;
+mod output;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use output::Output;
+
+/// How a command ends, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Everything is fine.
+    Well,
+    /// The policy is broken.
+    Broken,
+    /// The command was not understood, or a file could not be read.
+    NotRun,
+    /// The policy is not broken, and `--strict` wants no warnings.
+    Warned,
+}
+
+/// Runs the command in `arguments`, the first of which is the program's own name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut output = Output::standard();
+    let ended = match Cli::try_parse_from(arguments) {
+        Ok(cli) => match cli.command {
+            Command::Check(check) => commands::check(&check, &mut output),
+            Command::Schema => commands::schema(&mut output),
+        },
+        Err(error) => usage(&error, &mut output),
+    };
+    ended.into()
+}
+
+/// Help and version are asked for and go to the output; all else is a mistake.
+fn usage(error: &clap::Error, output: &mut Output) -> Ended {
+    let text = error.to_string();
+    if error.use_stderr() {
+        output.error(text.trim_end());
+        return Ended::NotRun;
+    }
+    output.line(text.trim_end());
+    Ended::Well
+}
+
+impl From<Ended> for ExitCode {
+    fn from(ended: Ended) -> Self {
+        Self::from(match ended {
+            Ended::Well => 0,
+            Ended::Broken => 1,
+            Ended::NotRun => 2,
+            Ended::Warned => 3,
+        })
+    }
+}

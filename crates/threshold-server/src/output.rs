@@ -1,0 +1,80 @@
+//! Where text goes, and whether it is coloured: only on a terminal, and only if `NO_COLOR` is not set.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::config;
+
+/// The standard output and the standard error.
+pub(crate) struct Output {
+    coloured: bool,
+    coloured_errors: bool,
+}
+
+/// How a piece of text is set off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Style {
+    Heading,
+    Good,
+    Warning,
+    Error,
+    Quiet,
+}
+
+impl Output {
+    pub(crate) fn standard() -> Self {
+        // Set to anything but nothing, as https://no-color.org says.
+        let wanted = config::variable("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            coloured: wanted && io::stdout().is_terminal(),
+            coloured_errors: wanted && io::stderr().is_terminal(),
+        }
+    }
+
+    /// Prints a line. Nobody who listens no more has to be told.
+    pub(crate) fn line(&mut self, text: &str) {
+        let _ = writeln!(io::stdout(), "{text}");
+    }
+
+    /// Prints a line to the standard error.
+    pub(crate) fn error(&mut self, text: &str) {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// `text` as the standard output shows it.
+    pub(crate) fn styled(&self, style: Style, text: &str) -> String {
+        if self.coloured { style.paint(text) } else { text.to_owned() }
+    }
+
+    /// `text` as the standard error shows it.
+    pub(crate) fn styled_error(&self, style: Style, text: &str) -> String {
+        if self.coloured_errors { style.paint(text) } else { text.to_owned() }
+    }
+}
+
+impl Style {
+    fn paint(self, text: &str) -> String {
+        let code = match self {
+            Self::Heading => "1",
+            Self::Good => "32",
+            Self::Warning => "33",
+            Self::Error => "31",
+            Self::Quiet => "2",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_only_where_they_are_wanted() {
+        let plain = Output { coloured: false, coloured_errors: false };
+        assert_eq!(plain.styled(Style::Heading, "a"), "a");
+        assert_eq!(plain.styled_error(Style::Error, "a"), "a");
+        let coloured = Output { coloured: true, coloured_errors: true };
+        assert_eq!(coloured.styled(Style::Heading, "a"), "\u{1b}[1ma\u{1b}[0m");
+        assert_eq!(coloured.styled_error(Style::Error, "a"), "\u{1b}[31ma\u{1b}[0m");
+    }
+}

@@ -1,0 +1,275 @@
+//! The engine: how one decision is made over all layers of a policy.
+//!
+//! [`Engine::decide`] is the whole path of a request: identify → select → evaluate → decide. The edge's limits are this
+//! process's own and come first; those of the tenant, the user and the endpoint are charged as one, all or none, by
+//! one operation of the store.
+
+mod decide;
+mod explain;
+mod names;
+mod overrides;
+mod rules;
+mod select;
+mod subject;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use threshold_core::{Batch, Clock, Outcome, PermitId, Retry, Store, StoreError, Timestamp};
+use threshold_store::{MemoryStore, SystemClock};
+
+use crate::identify::{Facts, Identity};
+use crate::route::Path;
+use decide::Asked;
+use overrides::Overrides;
+use select::Request;
+use subject::Asker;
+
+pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
+pub use explain::{Considered, Explanation};
+pub use overrides::{Override, OverrideError};
+pub use rules::{BuildRulesError, Rule, Rules, Secrets};
+pub use select::{Skipped, UNDECLARED_BYTES};
+
+/// Makes decisions by a policy, over a store.
+pub struct Engine<S = MemoryStore, C = SystemClock> {
+    /// Where the limits of all nodes live.
+    store: S,
+    /// Where the edge's live, which are this process's own.
+    edge: MemoryStore<C>,
+    secrets: Secrets,
+    /// What decisions are made by, swapped as a whole.
+    state: ArcSwap<State>,
+    /// All overrides, also those that are switched off; held while the state is swapped.
+    overrides: Mutex<Vec<Override>>,
+}
+
+/// What one decision is made by: it never changes while the decision is made.
+struct State {
+    rules: Arc<Rules>,
+    overrides: Overrides,
+}
+
+/// What is asked about one request, beside its facts.
+#[derive(Clone, Copy, Default)]
+pub struct Extras<'a> {
+    /// The account that a login names.
+    pub account: Option<&'a str>,
+    /// Names the permit that limits of how many at the same time give out; who cannot say when a request ends
+    /// leaves it out, and those limits are passed over.
+    pub permit: Option<PermitId>,
+}
+
+/// A request and who sent it.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    facts: &'a Facts<'a>,
+    identity: &'a Identity<'a>,
+    extras: Extras<'a>,
+}
+
+impl<S: Store, C: Clock> Engine<S, C> {
+    /// An engine that decides by `rules` over `store`, with the edge's limits in `edge`.
+    pub fn new(rules: Rules, secrets: Secrets, store: S, edge: MemoryStore<C>) -> Self {
+        let state = State { rules: Arc::new(rules), overrides: Overrides::default() };
+        Self { store, edge, secrets, state: ArcSwap::from_pointee(state), overrides: Mutex::default() }
+    }
+
+    /// Decides about one request: identifies who asks, selects the limits, has them judged and charged, and says
+    /// what came of it.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn decide(&self, facts: &Facts<'_>, extras: Extras<'_>) -> Result<Decision, StoreError> {
+        let state = self.state.load();
+        let identity = state.rules.identify(facts, self.edge.now());
+        self.judge(&state, Asking { facts, identity: &identity, extras }).await
+    }
+
+    /// [`decide`](Self::decide) for somebody who was identified before.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn decide_for(
+        &self,
+        facts: &Facts<'_>,
+        identity: &Identity<'_>,
+        extras: Extras<'_>,
+    ) -> Result<Decision, StoreError> {
+        self.judge(&self.state.load(), Asking { facts, identity, extras }).await
+    }
+
+    async fn judge(&self, state: &State, asking: Asking<'_>) -> Result<Decision, StoreError> {
+        let mut decision = Decision::new(self.edge.now(), asking.identity);
+        if self.arrive(state, asking, &mut decision) {
+            let outcome = self.store.apply(&decision.inner.plan.batch).await?;
+            decision.conclude(outcome);
+            if !decision.allowed() {
+                self.close(&decision.inner.gates()).await?;
+            }
+        }
+        Ok(decision)
+    }
+
+    /// Keeps out from now on who was over; the request at hand is refused already.
+    async fn close(&self, gates: &Batch) -> Result<(), StoreError> {
+        if !gates.steps().is_empty() {
+            self.store.apply(gates).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the edge judge the request, and plans the other layers if it may pass. True if there is something to ask
+    /// of the store.
+    fn arrive(
+        &self,
+        State { rules, overrides }: &State,
+        asking: Asking<'_>,
+        decision: &mut Decision,
+    ) -> bool {
+        let Asking { facts, identity, extras } = asking;
+        let path = match Path::read(facts.path) {
+            Ok(path) => path,
+            Err(error) => {
+                decision.refusal = Some(Refusal { reason: Reason::Path(error), retry: Retry::Never });
+                return false;
+            }
+        };
+        let matched = rules.routes.matches(facts.method, facts.host, &path);
+        let request = Request {
+            asker: Asker::new(rules, identity, extras.account),
+            routes: &|route| matched.contains(route),
+            bytes: facts.bytes,
+            permit: extras.permit,
+            now: decision.at,
+        };
+        select::edge(rules, overrides, &request, &mut decision.edge.plan);
+        if !self.pass_edge(decision) {
+            return false;
+        }
+        select::inner(rules, overrides, &request, &mut decision.inner.plan);
+        !decision.inner.plan.steps.is_empty()
+    }
+
+    /// Whether the edge lets the request pass.
+    fn pass_edge(&self, decision: &mut Decision) -> bool {
+        if decision.edge.plan.steps.is_empty() {
+            return true;
+        }
+        decision.edge.outcome = Some(self.edge.apply_now(&decision.edge.plan.batch));
+        decision.quota = decision.edge.quota();
+        decision.refusal = decision.edge.refusal();
+        if !decision.allowed() {
+            let _ = self.edge.apply_now(&decision.edge.gates());
+        }
+        decision.allowed()
+    }
+
+    /// Gives back what `decision` charged for more bytes than were `seen`.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be told.
+    pub async fn refund_bytes(&self, decision: &Decision, seen: u64) -> Result<(), StoreError> {
+        match decision.inner.unused_bytes(seen) {
+            Some((batch, outcome)) => self.store.refund(&batch, &outcome).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Gives back the permits that `decision` took: the request has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be told; the permits lapse by themselves then.
+    pub async fn release(&self, decision: &Decision) -> Result<(), StoreError> {
+        let batch = decision.inner.permits();
+        if decision.allowed() && !batch.steps().is_empty() {
+            self.store.apply(&batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts `rules` in force, between two decisions: what was consumed stays consumed, and limits that became other
+    /// limits stay in force beside them for one of their windows.
+    pub fn reload(&self, mut rules: Rules) {
+        let overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.retire(&self.state.load().rules, self.edge.now());
+        self.swap(Arc::new(rules), &overrides);
+    }
+
+    /// Sets an override, or changes the one of the same id. It acts at once.
+    ///
+    /// # Errors
+    ///
+    /// If it names no limit or does not suit it.
+    pub fn set_override(&self, change: Override) -> Result<(), OverrideError> {
+        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = Arc::clone(&self.state.load().rules);
+        change.check(&rules, &self.secrets)?;
+        overrides.retain(|other| other.id != change.id);
+        overrides.push(change);
+        self.swap(rules, &overrides);
+        Ok(())
+    }
+
+    /// Removes an override; false if there is none of that id.
+    pub fn remove_override(&self, id: &str) -> bool {
+        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = overrides.len();
+        overrides.retain(|other| other.id != id);
+        self.swap(Arc::clone(&self.state.load().rules), &overrides);
+        overrides.len() < before
+    }
+
+    /// The overrides, in the order in which they were set.
+    pub fn overrides(&self) -> Vec<Override> {
+        self.overrides.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.state.load().rules)
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    fn swap(&self, rules: Arc<Rules>, overrides: &[Override]) {
+        let overrides = Overrides::new(overrides, &rules, &self.secrets);
+        self.state.store(Arc::new(State { rules, overrides }));
+    }
+}
+
+impl<C: Clock> Engine<MemoryStore<C>, C> {
+    /// [`decide_for`](Self::decide_for) without a future: a store in memory never waits for anything but a lock.
+    pub fn decide_now(&self, facts: &Facts<'_>, identity: &Identity<'_>, extras: Extras<'_>) -> Decision {
+        let mut decision = Decision::new(self.edge.now(), identity);
+        if self.arrive(&self.state.load(), Asking { facts, identity, extras }, &mut decision) {
+            decision.conclude(self.store.apply_now(&decision.inner.plan.batch));
+            if !decision.allowed() {
+                let _ = self.store.apply_now(&decision.inner.gates());
+            }
+        }
+        decision
+    }
+}
+
+impl Decision {
+    fn new(at: Timestamp, identity: &Identity<'_>) -> Self {
+        let (edge, inner) = (Asked::default(), Asked::default());
+        Self { at, refusal: None, quota: None, doubts: identity.doubts.clone(), edge, inner }
+    }
+
+    /// Takes in what the store answered.
+    fn conclude(&mut self, outcome: Outcome) {
+        self.at = outcome.at;
+        self.inner.outcome = Some(outcome);
+        self.refusal = self.inner.refusal();
+        self.quota = self.inner.quota().or(self.quota);
+    }
+}

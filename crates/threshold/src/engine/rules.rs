@@ -1,0 +1,201 @@
+//! A policy made ready: limits with their numbers and keys, routes and identities compiled, names turned into indexes.
+
+mod build;
+mod retiring;
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Timestamp};
+
+use super::names::About;
+use crate::identify::{Facts, Identifier, Identity};
+use crate::policy::{Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
+use crate::route::Routes;
+
+pub use build::BuildRulesError;
+pub(crate) use retiring::Retiring;
+
+/// The secrets behind every key: the one of now, and the one before while keys made with it still count.
+#[derive(Clone)]
+pub struct Secrets {
+    /// The secret of now.
+    pub current: Secret,
+    /// The secret before.
+    pub previous: Option<Secret>,
+}
+
+/// A policy made ready to be asked.
+pub struct Rules {
+    pub(crate) identifier: Identifier,
+    pub(crate) routes: Routes,
+    /// Limits of the edge, and those of the other layers in the order of the layers.
+    pub(crate) edge: Vec<Rule>,
+    pub(crate) inner: Vec<Rule>,
+    /// Limits of the policy before, still in force for one of their windows.
+    pub(crate) retiring: Vec<Retiring>,
+    /// The tier of each tenant that the policy knows.
+    pub(crate) tenants: HashMap<String, usize>,
+    pub(crate) unknown_tier: Option<usize>,
+    pub(crate) ipv6_prefix: u8,
+    /// Larger networks that are counted as well, and how many times the limit each may use.
+    pub(crate) aggregates: SmallVec<[(u8, u32); 2]>,
+}
+
+/// One limit made ready.
+#[derive(Clone)]
+pub struct Rule {
+    pub(crate) id: LimitId,
+    pub(crate) name: &'static str,
+    pub(crate) layer: Layer,
+    pub(crate) routes: RouteFilter,
+    pub(crate) per: SmallVec<[Per; 2]>,
+    pub(crate) numbers: Numbers,
+    pub(crate) cost: Cost,
+    pub(crate) enforce: Enforce,
+    pub(crate) block: Option<Block>,
+    pub(crate) category: Option<&'static str>,
+    pub(crate) error: &'static str,
+    pub(crate) silent: bool,
+    pub(crate) consistency: Consistency,
+    pub(crate) on_store_failure: OnStoreFailure,
+}
+
+/// Which requests a limit is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RouteFilter {
+    /// All of them.
+    Every,
+    /// Those of these routes.
+    Of(Vec<usize>),
+    /// Those that no other route of the layer matches: the routes are all that limits of the layer name.
+    Unmatched(Vec<usize>),
+}
+
+/// A limit's numbers, by the tenant's tier or the same for all.
+#[derive(Clone)]
+pub(crate) enum Numbers {
+    Same(Box<Sized>),
+    /// By the index of the tier; none where a tier has no rate for the category.
+    ByTier(Vec<Option<Sized>>),
+}
+
+/// A rate with what is built from it.
+#[derive(Clone)]
+pub(crate) struct Sized {
+    /// What decisions say of the limit.
+    pub(crate) about: &'static About,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) keys: Keys,
+    /// The same for each larger network, which may use the limit several times.
+    pub(crate) aggregates: SmallVec<[(u8, Algorithm); 2]>,
+}
+
+/// The key makers of one limit, by secret.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    pub(crate) current: LimitKey,
+    pub(crate) previous: Option<LimitKey>,
+}
+
+/// What keeps a subject out for a while once it was over.
+#[derive(Clone)]
+pub(crate) struct Block {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) keys: Keys,
+}
+
+impl Secrets {
+    /// One secret, and none before.
+    #[must_use]
+    pub const fn new(current: Secret) -> Self {
+        Self { current, previous: None }
+    }
+
+    pub(crate) fn keys(&self, id: &LimitId, algorithm: &Algorithm) -> Keys {
+        let previous = self.previous.as_ref().map(|secret| secret.limit_key(id, algorithm));
+        Keys { current: self.current.limit_key(id, algorithm), previous }
+    }
+}
+
+impl Numbers {
+    /// The numbers for a tenant of `tier`.
+    pub(crate) fn of(&self, tier: Option<usize>) -> Option<&Sized> {
+        match self {
+            Self::Same(sized) => Some(sized),
+            Self::ByTier(tiers) => tiers.get(tier?)?.as_ref(),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Sized> {
+        let (same, tiers) = match self {
+            Self::Same(sized) => (Some(&**sized), &[][..]),
+            Self::ByTier(tiers) => (None, &tiers[..]),
+        };
+        same.into_iter().chain(tiers.iter().flatten())
+    }
+}
+
+impl Rules {
+    /// Who sent a request. `now` judges whether a token still lasts.
+    #[must_use]
+    pub fn identify<'a>(&self, facts: &Facts<'a>, now: Timestamp) -> Identity<'a> {
+        self.identifier.identify(facts, now)
+    }
+
+    /// The limits of all layers, the edge first.
+    pub fn limits(&self) -> impl Iterator<Item = &Rule> {
+        self.edge.iter().chain(&self.inner)
+    }
+
+    /// The limit called `id`.
+    #[must_use]
+    pub fn limit(&self, id: &str) -> Option<&Rule> {
+        self.limits().find(|rule| rule.id.as_str() == id)
+    }
+}
+
+impl Rule {
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> &LimitId {
+        &self.id
+    }
+
+    /// Its layer.
+    #[must_use]
+    pub const fn layer(&self) -> Layer {
+        self.layer
+    }
+
+    /// True if it says nothing of itself until it refuses.
+    #[must_use]
+    pub const fn silent(&self) -> bool {
+        self.silent
+    }
+
+    /// The category of the tiers that it takes its rate from.
+    #[must_use]
+    pub const fn category(&self) -> Option<&'static str> {
+        self.category
+    }
+
+    /// How nodes share it.
+    #[must_use]
+    pub const fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+
+    /// What it does while its store cannot be reached.
+    #[must_use]
+    pub const fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
+    }
+
+    /// The code in the body of its refusals.
+    #[must_use]
+    pub const fn error(&self) -> &'static str {
+        self.error
+    }
+}

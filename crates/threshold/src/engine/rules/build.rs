@@ -1,0 +1,250 @@
+//! From a policy to rules.
+
+use std::num::NonZeroU64;
+
+use smallvec::SmallVec;
+use threshold_core::{Algorithm, AlgorithmKind, LimitError, LimitId, Rate, Span};
+
+use super::super::names::{About, lasting};
+use super::{Block, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
+use crate::identify::{
+    Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TokenSource, UserSource,
+};
+use crate::policy::{
+    self, Consistency, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy, UNMATCHED,
+};
+use crate::route::{RouteError, Routes};
+
+/// A policy that cannot be made ready, though it reads well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildRulesError {
+    /// A limit cannot be built.
+    #[error("limit {0}: {1}")]
+    Limit(LimitId, LimitError),
+    /// The keys of tokens, networks or headers are wrong.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Some routes are wrong.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Routes(Vec<RouteError>),
+}
+
+impl Rules {
+    /// Makes `policy` ready. `environment` gives the secrets that it names.
+    pub fn new(
+        policy: &Policy,
+        secrets: &Secrets,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, BuildRulesError> {
+        let identity = identity_rules(policy, environment);
+        let ipv6_prefix = identity.ipv6_prefix;
+        let routes = Routes::compile(&policy.route_specs(), policy.route_options())
+            .map_err(BuildRulesError::Routes)?;
+        let mut rules = Self {
+            identifier: Identifier::new(identity)?,
+            edge: Vec::new(),
+            inner: Vec::new(),
+            retiring: Vec::new(),
+            tenants: tenants(policy),
+            unknown_tier: unknown_tier(policy),
+            ipv6_prefix,
+            aggregates: aggregates(policy),
+            routes,
+        };
+        for limit in &policy.limit {
+            let rule = rules.rule(policy, limit, secrets)?;
+            let layer = if rule.layer == Layer::Edge { &mut rules.edge } else { &mut rules.inner };
+            layer.push(rule);
+        }
+        rules.inner.sort_by_key(|rule| rule.layer);
+        Ok(rules)
+    }
+
+    fn rule(&self, policy: &Policy, limit: &Limit, secrets: &Secrets) -> Result<Rule, BuildRulesError> {
+        let id = &limit.id.value;
+        let sized = |rate: &Rate| self.sized(limit, rate, secrets);
+        let (numbers, cost) = match (&limit.rate, &limit.category) {
+            (Some(rate), _) => (Numbers::Same(Box::new(sized(rate)?)), policy::cost(limit, rate)),
+            (None, category) => {
+                let category = category.as_ref().map_or("", |category| category.value.as_str());
+                let rates = || policy.tiers.0.iter().map(|(_, tier)| tier.get(category));
+                let tiers = rates().map(|rate| rate.map(|rate| sized(rate)).transpose());
+                let cost = rates().flatten().next().map(|rate| policy::cost(limit, rate));
+                let cost = cost.unwrap_or(policy::Cost::Each(NonZeroU64::MIN));
+                (Numbers::ByTier(tiers.collect::<Result<_, _>>()?), cost)
+            }
+        };
+        let local = if limit.layer.value == Layer::Edge { Consistency::Local } else { Consistency::Exact };
+        Ok(Rule {
+            id: id.clone(),
+            name: lasting(id.as_str()),
+            layer: limit.layer.value,
+            routes: self.route_filter(policy, limit),
+            per: policy::subjects(limit).into(),
+            numbers,
+            cost,
+            enforce: limit.enforce,
+            block: limit.block_for.as_ref().map(|span| block(id, span.value, secrets)).transpose()?,
+            category: limit.category.as_ref().map(|category| lasting(category)),
+            error: lasting(
+                limit.error.as_ref().map_or(code(limit.layer.value), |error| error.value.as_str()),
+            ),
+            silent: limit.silent,
+            consistency: limit.consistency.as_ref().map_or(local, |chosen| chosen.value),
+            on_store_failure: limit
+                .on_store_failure
+                .as_ref()
+                .map_or(OnStoreFailure::Share, |chosen| chosen.value),
+        })
+    }
+
+    fn sized(&self, limit: &Limit, rate: &Rate, secrets: &Secrets) -> Result<Sized, BuildRulesError> {
+        let (id, kind) = (&limit.id.value, policy::kind(limit));
+        let algorithm = build(id, kind, rate)?;
+        let widened = |&(prefix, times): &(u8, u32)| {
+            let rate = widen(rate, u64::from(times));
+            Ok::<_, BuildRulesError>((prefix, build(id, kind, &rate)?))
+        };
+        let by_address = policy::subjects(limit).contains(&policy::Per::Ip);
+        let aggregates = if by_address { &self.aggregates[..] } else { &[] };
+        let about = About {
+            limit: lasting(id.as_str()),
+            layer: limit.layer.value,
+            rate: *rate,
+            category: limit.category.as_ref().map(|category| lasting(category)),
+            error: lasting(
+                limit.error.as_ref().map_or(code(limit.layer.value), |error| error.value.as_str()),
+            ),
+            silent: limit.silent,
+            bytes: policy::cost(limit, rate) == policy::Cost::Bytes,
+        };
+        Ok(Sized {
+            about: about.lasting(),
+            keys: secrets.keys(id, &algorithm),
+            aggregates: aggregates.iter().map(widened).collect::<Result<_, _>>()?,
+            algorithm,
+        })
+    }
+
+    fn route_filter(&self, policy: &Policy, limit: &Limit) -> RouteFilter {
+        let index = |name: &str| self.routes.index_of(name);
+        let named = |limit: &Limit| -> Vec<usize> {
+            let routes = limit.route.iter().flat_map(|routes| &routes.0);
+            routes.filter_map(|route| index(&route.value)).collect()
+        };
+        match &limit.route {
+            None => RouteFilter::Every,
+            Some(routes) if routes.0.iter().any(|route| route.value == UNMATCHED) => {
+                let layer = limit.layer.value;
+                let of_layer = policy.limit.iter().filter(|other| other.layer.value == layer);
+                RouteFilter::Unmatched(of_layer.flat_map(named).collect())
+            }
+            Some(_) => RouteFilter::Of(named(limit)),
+        }
+    }
+}
+
+/// The code of a refusal, if the limit has none of its own.
+const fn code(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Edge | Layer::User => "rate_limited",
+        Layer::Tenant => "tenant_rate_limited",
+        Layer::Endpoint => "endpoint_rate_limited",
+    }
+}
+
+fn build(id: &LimitId, kind: AlgorithmKind, rate: &Rate) -> Result<Algorithm, BuildRulesError> {
+    Algorithm::new(kind, rate).map_err(|error| BuildRulesError::Limit(id.clone(), error))
+}
+
+/// The rate for a network that may use it several times.
+fn widen(rate: &Rate, times: u64) -> Rate {
+    let wide = Rate::new(rate.count().saturating_mul(times), rate.period()).ok();
+    let burst = rate.burst().map(|burst| burst.saturating_mul(times));
+    let wide = wide.and_then(|wide| burst.map_or(Some(wide), |burst| wide.with_burst(burst).ok()));
+    wide.map_or(*rate, |wide| wide.counting(rate.unit()))
+}
+
+/// One charge closes the gate for as long as the limit blocks.
+fn block(id: &LimitId, span: Span, secrets: &Secrets) -> Result<Block, BuildRulesError> {
+    let rate =
+        Rate::new(1, span).map_err(|_| BuildRulesError::Limit(id.clone(), LimitError::NotCalendar(span)))?;
+    let algorithm = build(id, AlgorithmKind::FixedWindow, &rate)?;
+    Ok(Block { keys: secrets.keys(id, &algorithm), algorithm })
+}
+
+fn tier_index(policy: &Policy, name: &str) -> Option<usize> {
+    policy.tiers.0.iter().position(|(tier, _)| tier.value == name)
+}
+
+fn unknown_tier(policy: &Policy) -> Option<usize> {
+    tier_index(policy, policy.identity.as_ref()?.unknown_tier.as_ref()?)
+}
+
+fn tenants(policy: &Policy) -> std::collections::HashMap<String, usize> {
+    let known = policy.tenants.0.iter();
+    known.filter_map(|(name, tier)| Some((name.value.clone(), tier_index(policy, tier)?))).collect()
+}
+
+fn aggregates(policy: &Policy) -> SmallVec<[(u8, u32); 2]> {
+    let all = policy.identity.iter().flat_map(|identity| &identity.ipv6_aggregates);
+    all.map(|aggregate| (aggregate.prefix.value, aggregate.times.value)).collect()
+}
+
+fn identity_rules(policy: &Policy, environment: &dyn Fn(&str) -> Option<String>) -> IdentityRules {
+    let Some(identity) = &policy.identity else { return IdentityRules::default() };
+    let tenant = identity.tenant.as_ref().and_then(|tenant| match &tenant.value {
+        policy::Tenant { header: Some(name), .. } => Some(TenantSource::Header(name.clone())),
+        policy::Tenant { path_segment: Some(index), .. } => {
+            Some(TenantSource::PathSegment(usize::from(*index)))
+        }
+        policy::Tenant { jwt_claim: Some(claim), .. } => Some(TenantSource::JwtClaim(claim.clone())),
+        policy::Tenant { host_label: Some(HostLabel::Before(domain)), .. } => {
+            Some(TenantSource::HostLabel { of: Some(domain.clone()) })
+        }
+        policy::Tenant { host_label: Some(HostLabel::First), .. } => {
+            Some(TenantSource::HostLabel { of: None })
+        }
+        _ => None,
+    });
+    let users = identity.user.iter().flat_map(|users| &users.0);
+    IdentityRules {
+        trusted_proxies: identity.trusted_proxies.clone(),
+        client_ip: identity.client_ip.as_ref().map_or_else(Default::default, |chosen| chosen.value.clone()),
+        ipv6_prefix: identity.ipv6_prefix.as_ref().map_or(64, |prefix| prefix.value),
+        ipv6_aggregates: identity.ipv6_aggregates.iter().map(|aggregate| aggregate.prefix.value).collect(),
+        tenant,
+        user: users.filter_map(|user| user_source(user, environment)).collect(),
+    }
+}
+
+fn user_source(user: &policy::User, environment: &dyn Fn(&str) -> Option<String>) -> Option<UserSource> {
+    match user {
+        policy::User { jwt: Some(jwt), .. } => Some(UserSource::Jwt(jwt_rules(jwt, environment))),
+        policy::User { header: Some(name), .. } => Some(UserSource::Header(name.clone())),
+        policy::User { cookie: Some(name), .. } => Some(UserSource::Cookie(name.clone())),
+        policy::User { api_key: Some(header), .. } => Some(UserSource::ApiKey { header: header.clone() }),
+        _ => None,
+    }
+}
+
+fn jwt_rules(jwt: &policy::Jwt, environment: &dyn Fn(&str) -> Option<String>) -> JwtRules {
+    let pem = jwt.public_key.clone().unwrap_or_default();
+    let named = || jwt.secret_env.as_ref().and_then(|name| environment(name));
+    let secret = jwt.secret.clone().or_else(named).unwrap_or_default();
+    let key = match jwt.algorithm {
+        JwtAlgorithm::Hs256 => JwtKey::Hs256(secret.into_bytes()),
+        JwtAlgorithm::Rs256 => JwtKey::Rs256(pem),
+        JwtAlgorithm::Es256 => JwtKey::Es256(pem),
+        JwtAlgorithm::EdDsa => JwtKey::EdDsa(pem),
+    };
+    let from = match (&jwt.cookie, &jwt.header) {
+        (Some(cookie), _) => TokenSource::Cookie(cookie.clone()),
+        (None, Some(header)) => TokenSource::Header(header.clone()),
+        (None, None) => TokenSource::Bearer,
+    };
+    let leeway_secs = jwt.leeway.map_or(60, |leeway| leeway.as_micros() / Span::SECOND.as_micros());
+    let (claim, issuer, audience) = (jwt.claim.clone(), jwt.issuer.clone(), jwt.audience.clone());
+    JwtRules { claim, key, leeway_secs, issuer, audience, from }
+}

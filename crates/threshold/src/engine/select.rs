@@ -1,0 +1,214 @@
+//! Select: identity and rules make a plan, the limits that apply to one request.
+
+use std::num::NonZeroU64;
+
+use smallvec::SmallVec;
+use threshold_core::{Action, Algorithm, Batch, Key, Mode, PermitId, Step, Subject, Timestamp};
+
+use super::names::About;
+use super::overrides::Overrides;
+use super::rules::{RouteFilter, Rule, Rules, Sized};
+use super::subject::{Asker, gate};
+use crate::policy::{Cost, Enforce, Per};
+
+/// What an undeclared body is charged ahead of what is seen of it.
+pub const UNDECLARED_BYTES: u64 = 64 * 1024;
+
+/// The steps of one request and what each is for.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) batch: Batch,
+    pub(crate) steps: SmallVec<[Planned; 4]>,
+}
+
+/// What a step of the batch is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) about: &'static About,
+    pub(crate) role: Role,
+}
+
+/// What a step does for its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The limit itself.
+    Limit,
+    /// The limit for the client's larger network.
+    Network(u8),
+    /// The limit under the secret before.
+    Previous,
+    /// The gate that keeps out who was over.
+    Gate,
+}
+
+/// What the limits are asked about.
+pub(crate) struct Request<'a> {
+    pub(crate) asker: Asker<'a>,
+    /// The routes that match.
+    pub(crate) routes: &'a dyn Fn(usize) -> bool,
+    pub(crate) bytes: Option<u64>,
+    /// Names the permit for limits of how many at the same time; without it they are passed over.
+    pub(crate) permit: Option<PermitId>,
+    pub(crate) now: Timestamp,
+}
+
+/// Plans the edge: by address, before all else.
+pub(crate) fn edge(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(overrides, request);
+    rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
+}
+
+/// Plans all other layers, charged as one.
+pub(crate) fn inner(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(overrides, request);
+    rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
+    let retiring = rules.retiring.iter().filter(|retiring| request.now < retiring.until);
+    retiring.for_each(|retiring| selecting.add(&retiring.rule, plan));
+}
+
+/// A plan in the making.
+pub(crate) struct Selecting<'a> {
+    overrides: &'a Overrides,
+    request: &'a Request<'a>,
+    /// The last subject and whom it stands for: most limits in a row count by the same.
+    last: Option<(&'a [Per], Subject)>,
+}
+
+/// Why a limit has no part in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// It is switched off.
+    Off,
+    /// It is for other routes.
+    Route,
+    /// The tenant's tier has no rate for it.
+    Tier,
+    /// The request has no such subject.
+    Subject,
+    /// The request costs nothing here: no body, or nobody to hold a permit.
+    Cost,
+}
+
+impl<'a> Selecting<'a> {
+    pub(crate) const fn new(overrides: &'a Overrides, request: &'a Request<'a>) -> Self {
+        Self { overrides, request, last: None }
+    }
+
+    #[inline]
+    fn add(&mut self, rule: &'a Rule, plan: &mut Plan) {
+        // Why not is asked for by `explain` alone.
+        let _ = self.try_add(rule, plan);
+    }
+
+    /// Adds what `rule` asks of the request, or says why it asks nothing.
+    pub(crate) fn try_add(&mut self, rule: &'a Rule, plan: &mut Plan) -> Result<(), Skipped> {
+        let request = self.request;
+        if rule.enforce == Enforce::Off {
+            return Err(Skipped::Off);
+        }
+        if !rule.routes.matches(request.routes) {
+            return Err(Skipped::Route);
+        }
+        let sized = rule.numbers.of(request.asker.tier).ok_or(Skipped::Tier)?;
+        let overrides = self.overrides;
+        let subject = self.subject(&rule.per).ok_or(Skipped::Subject)?;
+        let action = rule.action(sized, request).ok_or(Skipped::Cost)?;
+        let mut key = sized.keys.current.key_of(subject);
+        let mode = rule.mode(&key);
+        let mut algorithm = &sized.algorithm;
+        if let Some(found) = overrides.find(rule, &key, request.now) {
+            algorithm = &found.algorithm;
+            key = found.key(key, subject);
+        }
+        plan.push(sized, Role::Limit, Step { key, algorithm: *algorithm, action, mode });
+        if rule.has_more(sized) {
+            let own = Step { key, algorithm: sized.algorithm, action, mode };
+            let subject = subject.clone();
+            self.add_rest((rule, sized), own, &subject, plan);
+        }
+        Ok(())
+    }
+
+    fn subject(&mut self, per: &'a [Per]) -> Option<&Subject> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != per) {
+            self.last = Some((per, self.request.asker.subject(per)?));
+        }
+        self.last.as_ref().map(|(_, subject)| subject)
+    }
+
+    /// What some limits have beside themselves: each a step like `own`.
+    #[cold]
+    fn add_rest(&self, (rule, sized): (&Rule, &Sized), own: Step, subject: &Subject, plan: &mut Plan) {
+        if let Some(previous) = &sized.keys.previous {
+            plan.push(sized, Role::Previous, Step { key: previous.key_of(subject), ..own });
+        }
+        for (prefix, algorithm) in &sized.aggregates {
+            let network = self.request.asker.network(*prefix);
+            let network = network.and_then(|network| self.request.asker.subject_at(&rule.per, &network));
+            let Some(network) = network else { continue };
+            let step = Step { key: sized.keys.current.key_of(&network), algorithm: *algorithm, ..own };
+            plan.push(sized, Role::Network(*prefix), step);
+        }
+        if let Some(block) = &rule.block {
+            let key = block.keys.current.key_of(&gate(subject));
+            plan.push(
+                sized,
+                Role::Gate,
+                Step { key, algorithm: block.algorithm, action: Action::Check, ..own },
+            );
+        }
+    }
+}
+
+impl Plan {
+    /// Policies with more limits than a batch takes are refused when they are read, so none is left out here.
+    #[inline]
+    fn push(&mut self, sized: &Sized, role: Role, step: Step) {
+        if self.batch.push(step).is_ok() {
+            self.steps.push(Planned { about: sized.about, role });
+        }
+    }
+}
+
+impl RouteFilter {
+    fn matches(&self, matched: &dyn Fn(usize) -> bool) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Of(routes) => routes.iter().any(|route| matched(*route)),
+            Self::Unmatched(routes) => !routes.iter().any(|route| matched(*route)),
+        }
+    }
+}
+
+impl Rule {
+    /// True if the limit has more than one step.
+    fn has_more(&self, sized: &Sized) -> bool {
+        self.block.is_some() || sized.keys.previous.is_some() || !sized.aggregates.is_empty()
+    }
+
+    /// What the request asks of this limit; none if there is nothing to ask.
+    fn action(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
+        let cost = match self.cost {
+            Cost::Each(each) => each,
+            Cost::Bytes => NonZeroU64::new(request.bytes.unwrap_or(UNDECLARED_BYTES))?,
+        };
+        match sized.algorithm {
+            Algorithm::Concurrency(_) => Some(Action::Acquire(request.permit?, cost)),
+            _ => Some(Action::Consume(cost)),
+        }
+    }
+
+    /// Whether a refusal counts for the subject of `key`: a canary takes the same subjects every time, and as it
+    /// grows it keeps those it had.
+    fn mode(&self, key: &Key) -> Mode {
+        let [low, _] = key.halves();
+        // The middle bits: the lowest choose the memory store's shard.
+        let drawn = ((low >> 24 & 0xFFFF) * 100) >> 16;
+        match self.enforce {
+            Enforce::On => Mode::Enforce,
+            Enforce::Percent(percent) if drawn < u64::from(percent) => Mode::Enforce,
+            Enforce::Off | Enforce::Observe | Enforce::Percent(_) => Mode::Observe,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Whom a limit counts by: the parts that name a subject in a key.
+
+use std::net::IpAddr;
+
+use threshold_core::Subject;
+
+use super::rules::Rules;
+use crate::identify::{AddressKey, Identity, address_key};
+use crate::policy::Per;
+
+/// Who is asking, as far as it is believed.
+pub(crate) struct Asker<'a> {
+    client: IpAddr,
+    address: AddressKey,
+    tenant: Option<&'a str>,
+    /// The tenant's tier, by its index.
+    pub(crate) tier: Option<usize>,
+    user: Option<&'a str>,
+    /// False if anybody could have written the user's name: then it never meets a user who proved it.
+    proven: bool,
+    account: Option<&'a str>,
+}
+
+/// What the parts behind it are. Part of every key: a number, once given, stays.
+#[derive(Clone, Copy)]
+enum Mark {
+    Ip = 1,
+    Tenant = 2,
+    UnknownTenant = 3,
+    User = 4,
+    NamedUser = 5,
+    Anonymous = 6,
+    Account = 7,
+    Everyone = 8,
+    Gate = 9,
+}
+
+impl<'a> Asker<'a> {
+    /// Keeps of `identity` what is believed: a tenant that only the request itself names must be one that the policy
+    /// knows, or everybody could choose a fresh one.
+    pub(crate) fn new(rules: &'a Rules, identity: &'a Identity<'_>, account: Option<&'a str>) -> Self {
+        let known = identity.tenant.as_deref().and_then(|tenant| rules.tenants.get(tenant)).copied();
+        let believed = known.is_some() || identity.tenant_verified;
+        Self {
+            client: identity.client,
+            address: address_key(identity.client, rules.ipv6_prefix),
+            tenant: identity.tenant.as_deref().filter(|_| believed),
+            tier: known.or(rules.unknown_tier),
+            user: identity.user.as_deref(),
+            proven: identity.user_kind.is_none_or(|kind| kind.verified()),
+            account,
+        }
+    }
+
+    /// The subject that `per` describes; none if the request has no such subject. Each kind has a mark of its own, so
+    /// that no two kinds ever read the same.
+    pub(crate) fn subject(&self, per: &[Per]) -> Option<Subject> {
+        self.subject_at(per, &self.address)
+    }
+
+    /// The same with the larger network of `address`, which is a subject of its own.
+    pub(crate) fn subject_at(&self, per: &[Per], address: &AddressKey) -> Option<Subject> {
+        let mut subject = Subject::default();
+        let mut push = |mark: Mark, parts: &[&[u8]]| {
+            subject.mark(mark as u8);
+            parts.iter().for_each(|part| subject.push(part));
+        };
+        for per in per {
+            match (per, self.tenant, self.user) {
+                (Per::Ip, ..) => push(Mark::Ip, &[address.as_bytes()]),
+                (Per::Tenant, Some(tenant), _) => push(Mark::Tenant, &[tenant.as_bytes()]),
+                (Per::Tenant, None, _) => push(Mark::UnknownTenant, &[address.as_bytes()]),
+                (Per::User, tenant, Some(user)) => {
+                    let mark = if self.proven { Mark::User } else { Mark::NamedUser };
+                    push(mark, &[tenant.unwrap_or_default().as_bytes(), user.as_bytes()]);
+                }
+                (Per::User, _, None) => push(Mark::Anonymous, &[address.as_bytes()]),
+                (Per::Account, ..) => push(Mark::Account, &[self.account?.as_bytes()]),
+                (Per::Everyone, ..) => push(Mark::Everyone, &[]),
+            }
+        }
+        Some(subject)
+    }
+
+    /// The larger network of `prefix` bits that the client is in; none for IPv4.
+    pub(crate) fn network(&self, prefix: u8) -> Option<AddressKey> {
+        self.client.is_ipv6().then(|| address_key(self.client, prefix))
+    }
+}
+
+/// The gate that keeps a subject out: not the subject itself, even where algorithm and period are the limit's own.
+pub(crate) fn gate(subject: &Subject) -> Subject {
+    let mut gate = subject.clone();
+    gate.mark(Mark::Gate as u8);
+    gate
+}

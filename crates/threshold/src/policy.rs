@@ -1,0 +1,132 @@
+//! The policy: one file that says everything, read whole or refused whole.
+//!
+//! [`Policy::read`] turns the text of a TOML file into a checked value. Whatever is wrong is told at once, each mistake
+//! with its line, column, field and remedy. [`Policy::schema`] is the JSON Schema of the same file, told by the
+//! same code that reads it.
+
+mod abuse;
+mod check;
+mod decode;
+mod describe;
+mod environment;
+mod identity;
+mod limit;
+mod lint;
+mod report;
+mod routes;
+mod surfaces;
+mod table;
+mod values;
+
+use serde_json::{Value as Json, json};
+use toml::de::{DeTable, DeValue};
+
+use decode::{Decode, Node, Reader};
+use table::table;
+
+pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
+pub(crate) use check::{UNMATCHED, cost, kind, subjects};
+pub use decode::{Named, Placed, Several};
+pub use describe::LimitGuarantee;
+pub use identity::{Aggregate, Claimed, HostLabel, Identity, Jwt, JwtAlgorithm, Tenant, User};
+pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePatterns, Tier};
+pub use lint::{Finding, Severity};
+pub use report::{PolicyError, Problem};
+pub use surfaces::{
+    Addresses, Alerts, MessageKey, OnExceed, Privacy, Server, Store, Thresholds, WebSocket, Webhook,
+};
+pub use values::{Consistency, Cost, Enforce, Layer, Listen, OnStoreFailure, Per, Percent};
+
+table! {
+    /// A whole policy.
+    pub struct Policy {
+        /// What the server listens on.
+        server: Server = optional,
+        /// Where counters live.
+        store: Store = optional,
+        /// Who is asking.
+        identity: Identity = optional,
+        /// Named sets of requests.
+        routes: Named<RoutePatterns> = default(Named::default()),
+        /// Tenants and their tiers.
+        tenants: Named<Placed<String>> = default(Named::default()),
+        /// Named sets of rates for tenants.
+        tiers: Named<Tier> = default(Named::default()),
+        /// The limits.
+        limit: Vec<Limit> = default(Vec::new()),
+        /// The graduated response; none without it.
+        ladder: Ladder = optional,
+        /// Reputation; none without it.
+        reputation: Reputation = optional,
+        /// Logins; the ready-made numbers without it.
+        login: Login = optional,
+        /// Who is always allowed, and who never is.
+        lists: Lists = optional,
+        /// What is shown and kept.
+        privacy: Privacy = optional,
+        /// WebSocket messages.
+        websocket: WebSocket = optional,
+        /// Alarms.
+        alerts: Alerts = optional,
+    }
+}
+
+impl Policy {
+    /// Reads the policy in `text`, which stands in `file`, with values from `environment`.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, if anything is.
+    pub fn read(
+        file: &str,
+        text: &str,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, PolicyError> {
+        let mut reader = Reader { text, environment, problems: Vec::new() };
+        let policy = Self::decode_text(&mut reader);
+        let unread = reader.problems.len();
+        if let Some(policy) = &policy {
+            check::check(policy, &mut reader);
+        }
+        let mut problems = reader.problems;
+        let mut seen_together = problems.split_off(unread);
+        // What could not be read makes the table around it look wrong.
+        seen_together.retain(|problem| !problems.iter().any(|unread| lies_in(&unread.field, &problem.field)));
+        problems.append(&mut seen_together);
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        match policy {
+            Some(policy) if problems.is_empty() => Ok(policy),
+            _ => Err(PolicyError { file: file.to_owned(), problems }),
+        }
+    }
+
+    fn decode_text(reader: &mut Reader<'_>) -> Option<Self> {
+        let (table, errors) = DeTable::parse_recoverable(reader.text);
+        for error in &errors {
+            let at = error.span().map_or(0, |span| span.start);
+            reader.note(at, "", error.message().to_owned(), "see https://toml.io for how to write it");
+        }
+        if !errors.is_empty() {
+            // What could not be read hides what else is there: its fields would be called missing.
+            return None;
+        }
+        let value = DeValue::Table(table.into_inner());
+        Self::decode(&Node { value: &value, at: 0, field: String::new() }, reader)
+    }
+
+    /// The JSON Schema of a policy.
+    #[must_use]
+    pub fn schema() -> Json {
+        let mut schema = <Self as Decode>::schema();
+        if let Json::Object(object) = &mut schema {
+            object.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+            object.insert("title".to_owned(), json!("Threshold policy"));
+        }
+        schema
+    }
+}
+
+/// True if `field` is `table` or lies in it.
+fn lies_in(field: &str, table: &str) -> bool {
+    field.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}

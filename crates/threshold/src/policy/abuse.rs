@@ -1,0 +1,104 @@
+//! What abuse is answered with, as it is written: lists, ladder, reputation, login.
+
+use threshold_core::{Rate, Span};
+
+use super::decode::Placed;
+use super::table::table;
+use super::values::Percent;
+use crate::identify::Cidr;
+
+table! {
+    /// Who is always allowed, and who never is.
+    pub struct Lists {
+        /// Networks that no limit binds.
+        allow: Vec<Cidr> = default(Vec::new()),
+        /// Networks that are refused.
+        deny: Vec<Cidr> = default(Vec::new()),
+        /// Users that no limit binds.
+        allow_users: Vec<String> = default(Vec::new()),
+        /// Users that are refused.
+        deny_users: Vec<String> = default(Vec::new()),
+        /// Tenants that no limit binds.
+        allow_tenants: Vec<String> = default(Vec::new()),
+        /// Tenants that are refused.
+        deny_tenants: Vec<String> = default(Vec::new()),
+    }
+}
+
+table! {
+    /// The graduated response: what follows each strike.
+    pub struct Ladder {
+        /// How much more than the limit the first rungs allow, in each window.
+        grace: Percent = default(Percent(10)),
+        /// How long after the last strike they are forgotten.
+        lapse: Span = default(Span::DAY),
+        /// The rungs, by number of strikes. Without any, those of the ready-made ladder.
+        rungs: Placed<Vec<Rung>> = optional,
+    }
+}
+
+table! {
+    /// What follows so many strikes.
+    pub struct Rung {
+        /// How many strikes.
+        strikes: Placed<u32> = required,
+        /// Allows within the grace, with a warning.
+        warn: bool = default(false),
+        /// Reports it.
+        log: bool = default(false),
+        /// Refuses this long.
+        cooldown: Span = optional,
+        /// Delays answers this long.
+        shadow: Span = optional,
+        /// Refuses everything this long.
+        ban: Span = optional,
+    }
+}
+
+table! {
+    /// Reputation: how violations lower a client's limits, and how they recover.
+    pub struct Reputation {
+        /// What a violation costs, of 100.
+        violation: u8 = default(10),
+        /// How much comes back, such as `1 per hour`.
+        recovery: Rate = optional,
+        /// From this score on the risk is low.
+        low: Placed<u8> = optional,
+        /// From this score on it is medium.
+        medium: Placed<u8> = optional,
+        /// From this score on it is high; below it critical.
+        high: Placed<u8> = optional,
+        /// The share of its limits that a client of medium risk has.
+        medium_share: Percent = default(Percent(60)),
+        /// Of high risk.
+        high_share: Percent = default(Percent(30)),
+        /// Of critical risk.
+        critical_share: Percent = default(Percent(10)),
+    }
+}
+
+table! {
+    /// Logins: how many attempts, and how failures lock out.
+    pub struct Login {
+        /// Attempts from one address.
+        address: Rate = optional,
+        /// Password grants for one account from one source.
+        account: Rate = optional,
+        /// The lockout, by number of failures.
+        lockout: Placed<Vec<Lockout>> = optional,
+        /// The most failures of one account from everywhere.
+        ceiling: Rate = optional,
+        /// How long after the last failure they are forgotten.
+        lapse: Span = default(Span::DAY),
+    }
+}
+
+table! {
+    /// What follows so many failures.
+    pub struct Lockout {
+        /// How many failures.
+        failures: Placed<u32> = required,
+        /// How long it locks out.
+        lock: Span = required,
+    }
+}

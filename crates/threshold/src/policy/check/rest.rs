@@ -1,0 +1,156 @@
+//! Tenants, store, surfaces, ladder, reputation, login and alerts.
+
+use super::super::decode::{Placed, Reader};
+use super::super::table::{list, nearest};
+use super::super::{Policy, Rung};
+
+pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
+    tenants(policy, reader);
+    store(policy, reader);
+    surfaces(policy, reader);
+    ladder(policy, reader);
+    reputation(policy, reader);
+    login(policy, reader);
+    alerts(policy, reader);
+}
+
+fn tenants(policy: &Policy, reader: &mut Reader<'_>) {
+    let known: Vec<&str> = policy.tiers.0.iter().map(|(name, _)| name.value.as_str()).collect();
+    for (_, tier) in &policy.tenants.0 {
+        if !known.contains(&tier.value.as_str()) && !reader.is_unread("tiers") {
+            let remedy = match nearest(&tier.value, &known) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("add [tiers.{}]", tier.value),
+            };
+            reader.note_placed(tier, format!("there is no tier {:?}", tier.value), remedy);
+        }
+    }
+}
+
+/// Stores by the beginning of their address, and whether others share them.
+const STORES: [(&str, bool); 7] = [
+    ("memory://", false),
+    ("sqlite://", false),
+    ("postgres://", true),
+    ("redis://", true),
+    ("rediss://", true),
+    ("redis+sentinel://", true),
+    ("redis+cluster://", true),
+];
+const DURABLE_OBJECTS: &str = "durable-object+https://";
+
+fn store(policy: &Policy, reader: &mut Reader<'_>) {
+    let Some(store) = &policy.store else { return };
+    let mut shared = false;
+    for url in [&store.url, &store.cache, &store.ledger].into_iter().flatten() {
+        let known = STORES.iter().find(|(scheme, _)| url.starts_with(scheme));
+        shared |= known.is_some_and(|(_, shared)| *shared) || url.starts_with(DURABLE_OBJECTS);
+        if known.is_none() && !url.starts_with(DURABLE_OBJECTS) {
+            let schemes: Vec<&str> = STORES.iter().map(|(scheme, _)| *scheme).collect();
+            let what = format!("{:?} is the address of no store", url.value);
+            reader.note_placed(url, what, format!("begin it with one of {}", list(&schemes)));
+        }
+    }
+    if let (true, None, Some(url)) = (shared, &store.secret, store.url.as_ref().or(store.ledger.as_ref())) {
+        let remedy = "add `secret = \"${THRESHOLD_SECRET}\"`, the same on every node";
+        reader.note_placed(url, "a shared store needs a secret", remedy);
+    }
+    for secret in [&store.secret, &store.previous_secret].into_iter().flatten() {
+        if secret.len() < 16 {
+            let remedy = "use at least 16 characters, drawn at random";
+            reader.note_placed(secret, "this secret can be guessed", remedy);
+        }
+    }
+    if let Some(nodes) = store.nodes.as_ref().filter(|nodes| nodes.value == 0) {
+        reader.note_placed(nodes, "there is at least one node", "write how many nodes share the store");
+    }
+}
+
+fn surfaces(policy: &Policy, reader: &mut Reader<'_>) {
+    let upstream = policy.server.as_ref().and_then(|server| server.upstream.as_ref());
+    if let Some(url) = upstream.filter(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+        let what = format!("{:?} is no address of an application", url.value);
+        reader.note_placed(url, what, "write one such as \"http://127.0.0.1:3000\"");
+    }
+    let code = policy.websocket.as_ref().and_then(|websocket| websocket.close_code.as_ref());
+    if let Some(code) =
+        code.filter(|code| ![1008, 1013].contains(&code.value) && !(3000..5000).contains(&code.value))
+    {
+        let what = format!("{} is no code to close a connection with", code.value);
+        reader.note_placed(code, what, "use 1008, 1013, or 3000 to 4999");
+    }
+}
+
+fn ladder(policy: &Policy, reader: &mut Reader<'_>) {
+    let Some(rungs) = policy.ladder.as_ref().and_then(|ladder| ladder.rungs.as_ref()) else { return };
+    if rungs.is_empty() {
+        reader.note_placed(
+            rungs,
+            "a ladder has rungs",
+            "add some, or remove `rungs` for the ready-made ones",
+        );
+    }
+    ascending(rungs.iter().map(|rung| &rung.strikes), "strikes", reader);
+    let idle = |rung: &&Rung| {
+        !rung.warn && !rung.log && rung.cooldown.is_none() && rung.shadow.is_none() && rung.ban.is_none()
+    };
+    for rung in rungs.iter().filter(idle) {
+        let remedy = "add `warn`, `log`, `cooldown`, `shadow` or `ban`";
+        reader.note_placed(&rung.strikes, "this rung does nothing", remedy);
+    }
+}
+
+/// Notes the numbers that are not above the one before.
+fn ascending<'a>(numbers: impl Iterator<Item = &'a Placed<u32>>, what: &str, reader: &mut Reader<'_>) {
+    let mut last = 0;
+    for number in numbers {
+        if number.value <= last {
+            let what = format!("{} {what} do not come after {last}", number.value);
+            reader.note_placed(number, what, "put them in ascending order, from 1 on");
+        }
+        last = number.value;
+    }
+}
+
+fn reputation(policy: &Policy, reader: &mut Reader<'_>) {
+    let Some(reputation) = &policy.reputation else { return };
+    let bounds = [(&reputation.low, 75), (&reputation.medium, 50), (&reputation.high, 25)];
+    let mut above = 101;
+    for (placed, default) in bounds {
+        let bound = u32::from(placed.as_ref().map_or(default, |placed| placed.value));
+        if let Some(placed) = placed
+            && bound >= above
+        {
+            reader.note_placed(
+                placed,
+                format!("{bound} is not below {above}"),
+                "low > medium > high, up to 100",
+            );
+        }
+        above = bound;
+    }
+}
+
+fn login(policy: &Policy, reader: &mut Reader<'_>) {
+    let Some(lockout) = policy.login.as_ref().and_then(|login| login.lockout.as_ref()) else { return };
+    ascending(lockout.iter().map(|lockout| &lockout.failures), "failures", reader);
+}
+
+fn alerts(policy: &Policy, reader: &mut Reader<'_>) {
+    let Some(alerts) = &policy.alerts else { return };
+    let all = [&alerts.edge_blocks, &alerts.tenant_blocks, &alerts.user_bans, &alerts.address_blocks];
+    for thresholds in all.into_iter().flatten() {
+        if thresholds.warning.value > thresholds.critical.value {
+            let what = format!("a warning at {} comes after the critical one", thresholds.warning.value);
+            reader.note_placed(
+                &thresholds.warning,
+                what,
+                format!("use at most {}", thresholds.critical.value),
+            );
+        }
+    }
+    for webhook in alerts.webhooks.iter().filter(|webhook| !webhook.url.starts_with("https://")) {
+        let what = format!("{:?} is not safe to send alarms to", webhook.url.value);
+        reader.note_placed(&webhook.url, what, "use an https address");
+    }
+}

@@ -1,0 +1,119 @@
+//! Patterns as a tree of segments, so that a request looks only at the patterns that start as it does.
+
+use std::cmp::Ordering;
+
+use super::matches::Matches;
+use super::pattern::{Methods, Pattern, Segment};
+use super::reading::Segments;
+
+/// The trees of all hosts. A node is known by its place.
+#[derive(Clone, Debug)]
+pub(super) struct Trie {
+    nodes: Vec<Node>,
+    case_sensitive: bool,
+}
+
+/// Where patterns with the same first segments go on.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// The next segment spelled out, sorted.
+    literals: Vec<(String, usize)>,
+    /// The next segment is `*`.
+    one: Option<usize>,
+    /// Patterns that end here.
+    ends: Vec<Entry>,
+    /// Patterns that end here with `**`.
+    rest: Vec<Entry>,
+}
+
+/// The end of a pattern.
+#[derive(Clone, Debug)]
+struct Entry {
+    route: u16,
+    methods: Methods,
+}
+
+impl Trie {
+    pub(super) const fn new(case_sensitive: bool) -> Self {
+        Self { nodes: Vec::new(), case_sensitive }
+    }
+
+    /// A new tree's root.
+    pub(super) fn plant(&mut self) -> usize {
+        self.nodes.push(Node::default());
+        self.nodes.len() - 1
+    }
+
+    pub(super) fn insert(&mut self, root: usize, pattern: Pattern, route: u16) {
+        let entry = Entry { route, methods: pattern.methods };
+        let mut at = root;
+        for segment in pattern.segments {
+            match segment {
+                Segment::Literal(text) => at = self.literal(at, text),
+                Segment::One => at = self.one(at),
+                Segment::Rest => return self.nodes[at].rest.push(entry),
+            }
+        }
+        self.nodes[at].ends.push(entry);
+    }
+
+    fn literal(&mut self, at: usize, text: String) -> usize {
+        match self.find(at, text.as_bytes()) {
+            Ok(place) => self.nodes[at].literals[place].1,
+            Err(place) => {
+                let new = self.plant();
+                self.nodes[at].literals.insert(place, (text, new));
+                new
+            }
+        }
+    }
+
+    fn one(&mut self, at: usize) -> usize {
+        if let Some(one) = self.nodes[at].one {
+            return one;
+        }
+        let new = self.plant();
+        self.nodes[at].one = Some(new);
+        new
+    }
+
+    fn find(&self, at: usize, segment: &[u8]) -> Result<usize, usize> {
+        let order = |text: &[u8]| match self.case_sensitive {
+            true => text.cmp(segment),
+            false => compare_ignoring_case(text, segment),
+        };
+        self.nodes[at].literals.binary_search_by(|(text, _)| order(text.as_bytes()))
+    }
+
+    /// Adds the routes below `root` that match. No node is visited twice, whatever the path, and the depth is
+    /// that of the deepest pattern.
+    pub(super) fn collect(&self, root: usize, method: &str, mut path: Segments<'_>, found: &mut Matches) {
+        self.collect_rest(root, method, found);
+        let node = &self.nodes[root];
+        let Some(segment) = path.next() else {
+            return add(&node.ends, method, found);
+        };
+        if let Ok(place) = self.find(root, segment) {
+            self.collect(node.literals[place].1, method, path.clone(), found);
+        }
+        if let Some(one) = node.one {
+            self.collect(one, method, path, found);
+        }
+    }
+
+    /// Adds the routes whose pattern is the way to `node` and `**`.
+    pub(super) fn collect_rest(&self, node: usize, method: &str, found: &mut Matches) {
+        add(&self.nodes[node].rest, method, found);
+    }
+}
+
+fn add(entries: &[Entry], method: &str, found: &mut Matches) {
+    for entry in entries.iter().filter(|entry| entry.methods.contains(method)) {
+        found.insert(entry.route);
+    }
+}
+
+/// Orders texts as if all ASCII letters were small.
+pub(super) fn compare_ignoring_case(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+}

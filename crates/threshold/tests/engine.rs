@@ -1,0 +1,18 @@
+//! The engine as the policies' authors see it: a request's facts go in, one decision over four layers comes out.
+
+#[path = "engine/common.rs"]
+mod common;
+#[path = "engine/enforcement.rs"]
+mod enforcement;
+#[path = "engine/explain.rs"]
+mod explain;
+#[path = "engine/layers.rs"]
+mod layers;
+#[path = "engine/overrides.rs"]
+mod overrides;
+#[path = "engine/properties.rs"]
+mod properties;
+#[path = "engine/reload.rs"]
+mod reload;
+#[path = "engine/subjects.rs"]
+mod subjects;

@@ -1,0 +1,100 @@
+//! Other numbers for some, without a new policy.
+
+use std::borrow::Cow;
+
+use threshold::Span;
+use threshold::engine::{Override, OverrideError};
+use threshold::identify::Identity;
+
+use crate::common::{Ask, IDENTITY, Service, rules};
+
+fn service() -> Service {
+    Service::new(&policy("10/hour"))
+}
+
+fn policy(rate: &str) -> String {
+    format!("{IDENTITY}\n[[limit]]\nid = \"conversions\"\nlayer = \"user\"\nrate = \"{rate}\"\n")
+}
+
+fn everyone(id: &str, rate: &str, priority: i64) -> Override {
+    Override {
+        id: id.to_owned(),
+        limit: "conversions".to_owned(),
+        subject: None,
+        rate: rate.parse().expect("a rate"),
+        burst_allowance: 0,
+        enabled: true,
+        priority,
+        expires: None,
+    }
+}
+
+fn user(name: &str) -> Option<Identity<'static>> {
+    Some(Identity {
+        client: "192.0.2.1".parse().expect("an address"),
+        tenant: None,
+        tenant_verified: false,
+        user: Some(Cow::Owned(name.to_owned())),
+        user_kind: None,
+        doubts: Default::default(),
+    })
+}
+
+#[tokio::test]
+async fn one_subject_or_everyone() {
+    let service = service();
+    service.engine.set_override(everyone("all", "4/hour", 0)).unwrap();
+    service
+        .engine
+        .set_override(Override { subject: user("alice"), ..everyone("alice", "20/hour", 0) })
+        .unwrap();
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20, "her own counts before everyone's");
+    assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 4);
+    assert!(service.engine.remove_override("all") && !service.engine.remove_override("all"));
+    assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 6, "ten less the four");
+}
+
+#[tokio::test]
+async fn the_highest_priority_counts_then_the_subjects_own_then_the_latest() {
+    let service = service();
+    service.engine.set_override(Override { subject: user("alice"), ..everyone("own", "3/hour", 1) }).unwrap();
+    service.engine.set_override(everyone("early", "5/hour", 2)).unwrap();
+    service.engine.set_override(everyone("late", "7/hour", 2)).unwrap();
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 7);
+}
+
+#[tokio::test]
+async fn switched_off_and_expired_ones_do_nothing() {
+    let service = service();
+    let end = service.clock.advance(Span::ZERO).plus(Span::MINUTE);
+    service.engine.set_override(Override { enabled: false, ..everyone("off", "1/hour", 9) }).unwrap();
+    service.engine.set_override(Override { expires: Some(end), ..everyone("short", "20/hour", 1) }).unwrap();
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20);
+    service.wait(Span::MINUTE);
+    assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 10);
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 0, "what she used stays used");
+}
+
+#[tokio::test]
+async fn an_allowance_comes_on_top() {
+    let service = service();
+    service.engine.set_override(Override { burst_allowance: 5, ..everyone("more", "10/hour", 0) }).unwrap();
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 15);
+}
+
+#[tokio::test]
+async fn overrides_outlive_a_reload() {
+    let service = service();
+    service.engine.set_override(everyone("all", "2/hour", 0)).unwrap();
+    service.engine.reload(rules(&policy("50/hour")));
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 2);
+    assert_eq!(service.engine.overrides().len(), 1);
+}
+
+#[tokio::test]
+async fn what_suits_no_limit_is_refused() {
+    let service = service();
+    let lost = Override { limit: "converions".to_owned(), ..everyone("lost", "1/hour", 0) };
+    assert_eq!(service.engine.set_override(lost), Err(OverrideError::NoLimit("converions".to_owned())));
+    assert!(service.engine.overrides().is_empty());
+}

@@ -1,0 +1,52 @@
+//! The examples and the guide: every policy in them is one.
+
+use crate::{files, policy, root};
+use threshold::policy::Severity;
+
+#[test]
+fn every_example_is_a_policy() {
+    let examples = files(&root().join("examples/policies"));
+    assert!(examples.len() >= 3);
+    for (_, text) in examples {
+        assert!(!policy(&text).limit.is_empty());
+    }
+}
+
+#[test]
+fn examples_have_no_warnings_but_the_one_their_document_asks_for() {
+    for (name, text) in files(&root().join("examples/policies")) {
+        let findings = policy(&text).lint();
+        let warnings: Vec<&str> = findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Warning)
+            .map(|finding| finding.what.as_str())
+            .collect();
+        match name.as_str() {
+            "gateway.toml" => {
+                assert_eq!(
+                    warnings,
+                    ["10 clients that use all of `per-address` leave nothing to everyone else"]
+                );
+            }
+            _ => assert_eq!(warnings, [""; 0], "{name}"),
+        }
+    }
+}
+
+#[test]
+fn every_block_of_the_guide_is_a_policy() {
+    let page = std::fs::read_to_string(root().join("docs/guide/policy.md")).unwrap();
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 5, "only {} blocks", blocks.len());
+    let environment = |name: &str| {
+        ["JWT_SECRET", "THRESHOLD_SECRET"]
+            .contains(&name)
+            .then(|| "0123456789abcdef0123456789abcdef".to_owned())
+    };
+    for block in blocks {
+        if let Err(error) = threshold::policy::Policy::read("guide", block, &environment) {
+            panic!("{error}\n{block}");
+        }
+    }
+}
