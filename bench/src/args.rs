@@ -16,7 +16,7 @@ Options:
   --quick          few short rounds and small tables: does it still run? (no figures to quote)
   --rounds N       rounds per cell, every peer once in each (default 7, at least 3)
   --millis N       shortest time of one measurement (default 300)
-  --filter WORD    only cells whose name contains WORD: core, batch, collision, memory,
+  --filter WORD    only cells whose name contains WORD: core, batch, layers, collision, memory,
                    uniform, zipf, at-hand, 1t, 2t, 1000000, ...
   --out DIR        where core.md, core.json and the charts go (default bench/results;
                    with --quick or --filter bench/results/partial, so that a partial

@@ -56,6 +56,7 @@ fn core(args: &Args) -> Outcome<()> {
     println!("{}", report::markdown::machine(&report));
     sections::core::run(args, &mut report)?;
     sections::batch::run(args, &mut report)?;
+    sections::layers::run(args, &mut report)?;
     sections::collision::run(args, &mut report)?;
     sections::memory::run(args, &mut report)?;
     if report.cells.is_empty() && report.memory.is_empty() {

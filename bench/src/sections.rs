@@ -4,6 +4,7 @@ pub(crate) mod batch;
 mod collide;
 pub(crate) mod collision;
 pub(crate) mod core;
+pub(crate) mod layers;
 pub(crate) mod memory;
 
 use crate::machine;

@@ -1,7 +1,7 @@
 //! The targets, each with its measured figure and a plain verdict.
 
 use crate::model::{Report, Target};
-use crate::sections::{batch, collision, thread_counts};
+use crate::sections::{batch, collision, layers, thread_counts};
 
 /// A bound on a measured figure.
 #[derive(Clone, Copy)]
@@ -36,6 +36,7 @@ pub(crate) fn judge(report: &Report) -> Vec<Target> {
     }
     targets.extend(hot_key(report));
     targets.extend(four_steps(report));
+    targets.extend(four_layers(report));
     targets.extend(bytes(report));
     targets.extend(chosen_keys(report));
     targets
@@ -83,6 +84,15 @@ fn four_steps(report: &Report) -> Vec<Target> {
         aim(title, ratio(report, cell, batch::BATCH, batch::SINGLE), Bound::AtMost(2.5))
     };
     thread_counts().into_iter().flat_map(|threads| [line(threads), cold(threads)]).collect()
+}
+
+fn four_layers(report: &Report) -> Vec<Target> {
+    let line = |threads: usize| {
+        let cell = (layers::PATTERN, report.settings.medium, threads);
+        let title = format!("four layers of a policy, {}: time ÷ one limit", count(threads));
+        must(title, ratio(report, cell, layers::LAYERS, layers::SINGLE), Bound::AtMost(3.0))
+    };
+    thread_counts().into_iter().map(line).collect()
 }
 
 fn bytes(report: &Report) -> [Target; 2] {

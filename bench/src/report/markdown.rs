@@ -3,7 +3,7 @@
 use super::table::{figure, keys, render, row};
 use crate::model::{Cell, Entry, Report};
 use crate::peers::Kind;
-use crate::sections::{batch, collision, thread_counts};
+use crate::sections::{batch, collision, layers, thread_counts};
 use crate::stats::Summary;
 
 /// The whole file.
@@ -50,6 +50,7 @@ pub(crate) fn results(report: &Report) -> String {
         }
     }
     text += &section(report, "batch", "Four-step batch (ours)", &[batch::SINGLE, batch::SINGLE_FOUR]);
+    text += &section(report, "layers", "Four layers of a policy (ours)", &[layers::SINGLE]);
     text += &section(report, "collision", "Keys chosen to collide (ours)", &[collision::RANDOM]);
     text += &memory(report);
     text + &targets(report)
