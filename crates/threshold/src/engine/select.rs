@@ -162,7 +162,7 @@ impl<'a> Selecting<'a> {
 }
 
 impl Plan {
-    /// Policies with more limits than a batch takes are refused when they are read, so none is left out here.
+    /// Policies with more limits than fit are refused when they are read, so none is left out here.
     #[inline]
     fn push(&mut self, sized: &Sized, role: Role, step: Step) {
         if self.batch.push(step).is_ok() {

@@ -42,6 +42,24 @@ async fn a_limit_that_becomes_another_stays_in_force_for_one_of_its_windows() {
 }
 
 #[tokio::test]
+async fn a_limit_that_comes_back_is_charged_once() {
+    let (hour, day) = (policy("rate = \"10/hour\""), policy("rate = \"100/day\""));
+    let service = Service::new(&hour);
+    service.engine.reload(rules(&day));
+    service.engine.reload(rules(&hour));
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 20).await, 10);
+}
+
+#[tokio::test]
+async fn more_limits_than_fit_into_a_batch_are_refused() {
+    let many: String =
+        (0..101).map(|n| format!("[[limit]]\nid = \"l{n}\"\nlayer = \"user\"\nrate = \"1/s\"\n")).collect();
+    let error = threshold::policy::Policy::read("many.toml", &many, &|_| None).unwrap_err();
+    assert_eq!(error.problems.len(), 1);
+    assert_eq!(error.problems[0].field, "limit[100].id");
+}
+
+#[tokio::test]
 async fn a_limit_that_is_gone_is_gone() {
     let service = Service::new(&policy("rate = \"1/hour\""));
     let ask = Ask::get("/").by("alice");

@@ -16,12 +16,14 @@ impl Rules {
     /// Keeps those limits of the rules `before` in force that are other limits now: same id, but another algorithm,
     /// period or subject. What only changed its numbers goes on by itself, and what is gone is gone.
     pub(crate) fn retire(&mut self, before: &Self, now: Timestamp) {
-        let still = before.retiring.iter().filter(|retiring| retiring.until > now).cloned();
-        let became_another = |rule: &&Rule| {
+        let became_another = |rule: &Rule| {
             self.inner.iter().any(|other| other.id == rule.id)
                 && !self.inner.iter().any(|other| other.goes_on(rule))
         };
-        let retired = before.inner.iter().filter(became_another);
+        // One that comes back is no longer retiring: charged as both it would be charged twice.
+        let waits = |retiring: &&Retiring| retiring.until > now && became_another(&retiring.rule);
+        let still = before.retiring.iter().filter(waits).cloned();
+        let retired = before.inner.iter().filter(|rule| became_another(rule));
         let retired = retired.map(|rule| Retiring { rule: rule.clone(), until: now.plus(rule.window()) });
         let retiring = retired.chain(still).collect();
         self.retiring = retiring;

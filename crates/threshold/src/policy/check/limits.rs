@@ -13,7 +13,14 @@ use super::super::{Limit, Policy};
 /// The name that stands for requests which no other route matches.
 pub(crate) const UNMATCHED: &str = "unmatched";
 
+/// The most limits of one policy: with their networks, gates and former selves they still fit into one batch.
+const MAX_LIMITS: usize = 100;
+
 pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
+    if let Some(limit) = policy.limit.get(MAX_LIMITS) {
+        let what = format!("there are more than {MAX_LIMITS} limits");
+        reader.note_placed(&limit.id, what, "let one limit name several routes");
+    }
     let mut ids = HashSet::new();
     for limit in &policy.limit {
         if !ids.insert(limit.id.value.as_str()) {
