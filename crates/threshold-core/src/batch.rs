@@ -86,9 +86,10 @@ pub struct Verdict {
 }
 
 /// When a step is admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// It was.
+    #[default]
     Now,
     /// After this long and not one tick earlier, if nothing else is charged until then. Two exceptions: a batch
     /// that names a key more than once may have to wait longer, and a store that has no room to write an
@@ -99,7 +100,7 @@ pub enum Retry {
 }
 
 /// What the store answered to a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The store's time of the decision; a refund names it.
     pub at: Timestamp,
@@ -127,6 +128,27 @@ impl PermitId {
     }
 }
 
+impl Action {
+    /// What it costs if it is admitted.
+    #[must_use]
+    #[inline]
+    pub const fn cost(self) -> u64 {
+        match self {
+            Self::Consume(cost) | Self::Acquire(_, cost) => cost.get(),
+            Self::Check | Self::Renew(_) | Self::Release(_) => 0,
+        }
+    }
+
+    /// The permit that it takes, keeps or gives back.
+    #[must_use]
+    pub const fn permit(self) -> Option<PermitId> {
+        match self {
+            Self::Acquire(permit, _) | Self::Renew(permit) | Self::Release(permit) => Some(permit),
+            Self::Consume(_) | Self::Check => None,
+        }
+    }
+}
+
 impl Step {
     /// A step that charges `cost` and whose refusal counts.
     #[must_use]
@@ -150,12 +172,24 @@ impl Batch {
     }
 
     /// Adds a step at the end.
+    #[inline]
     pub fn push(&mut self, step: Step) -> Result<(), BatchError> {
         if self.steps.len() == MAX_STEPS {
             return Err(BatchError);
         }
         self.steps.push(step);
         Ok(())
+    }
+
+    /// Adds a copy of `model` and gives it to be changed in its place: a step is large.
+    #[inline(always)]
+    pub fn push_like(&mut self, model: &Step) -> Result<&mut Step, BatchError> {
+        let at = self.steps.len();
+        if at == MAX_STEPS {
+            return Err(BatchError);
+        }
+        self.steps.push(*model);
+        Ok(&mut self.steps[at])
     }
 
     /// The partition.
@@ -189,10 +223,20 @@ impl Verdict {
 }
 
 impl Outcome {
-    /// The outcome of no step at all, at `now`.
+    /// Makes room for the outcome of another batch, at `now`.
     #[inline]
-    pub(crate) fn at(now: Timestamp) -> Self {
-        Self { at: now, verdicts: SmallVec::new(), retry: Retry::Now, charged: false }
+    pub fn clear(&mut self, now: Timestamp) {
+        (self.at, self.retry, self.charged) = (now, Retry::Now, false);
+        self.verdicts.clear();
+    }
+
+    /// Adds the verdict on the next step, of `mode`.
+    #[inline(always)]
+    pub fn push(&mut self, mode: Mode, verdict: Verdict) {
+        if mode == Mode::Enforce {
+            self.retry = self.retry.max(verdict.retry);
+        }
+        self.verdicts.push(verdict);
     }
 
     /// True if no enforce step refused: everything admitted was charged.

@@ -12,7 +12,6 @@ use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
-use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 
@@ -94,16 +93,27 @@ impl LimitKey {
 impl LimitKey {
     /// The key of a subject whose parts were joined before.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn key_of(&self, subject: &Subject) -> Key {
-        let hash = self.several.hash(&subject.0);
+        let hash = self.several.hash(subject.bytes());
         Key { high: hash.h2, low: hash.h1, limit: self.tag }
     }
 }
 
-/// The parts of a subject's name in one piece, each with its length before it: joined once, hashed for several limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject(SmallVec<[u8; 128]>);
+/// The parts of a subject's name in one piece, each behind its length: joined once, hashed for several limits.
+///
+/// Kept in words of eight bytes, each written and read as a whole: a processor that has to gather a word from several
+/// recent writes stands still for as long as a hash takes.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    here: [[u8; 8]; ROOM],
+    /// How many words there are; past `ROOM` all of them are in `spilled`.
+    length: usize,
+    spilled: Vec<[u8; 8]>,
+}
+
+/// Words enough for most subjects.
+const ROOM: usize = 12;
 
 impl Subject {
     /// Joins `parts`.
@@ -116,25 +126,67 @@ impl Subject {
 
     /// Adds a part at the end.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time are cut out on purpose")]
     pub fn push(&mut self, part: &[u8]) {
-        // Seven bits of the length in each byte, the last one without the eighth: short, and no length begins
-        // another.
-        let mut length = part.len();
-        while length >= 0x80 {
-            self.0.push(length as u8 | 0x80);
-            length >>= 7;
-        }
-        self.0.push(length as u8);
-        self.0.extend_from_slice(part);
+        self.push_marked(0, part);
     }
 
-    /// Adds a part of one byte, which says what the next ones are.
+    /// Adds a part with a mark that says what it is.
     #[inline]
-    pub fn mark(&mut self, mark: u8) {
-        self.0.extend([1, mark]);
+    pub fn push_marked(&mut self, mark: u8, part: &[u8]) {
+        // No part is as long as 2⁵⁶ bytes.
+        self.write(u64::from(mark) << 56 | part.len() as u64);
+        let (words, rest) = part.as_chunks();
+        words.iter().for_each(|word| self.write(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            // The length says where it ends, so zeros may follow.
+            self.write(rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        }
+    }
+
+    /// Makes room for another subject.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    #[inline]
+    fn write(&mut self, word: u64) {
+        match self.here.get_mut(self.length) {
+            Some(place) => *place = word.to_le_bytes(),
+            None => self.spill(word),
+        }
+        self.length += 1;
+    }
+
+    #[cold]
+    fn spill(&mut self, word: u64) {
+        if self.length == ROOM {
+            self.spilled.clear();
+            self.spilled.extend(self.here);
+        }
+        self.spilled.push(word.to_le_bytes());
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        self.here.get(..self.length).unwrap_or(&self.spilled).as_flattened()
     }
 }
+
+impl Default for Subject {
+    #[inline]
+    fn default() -> Self {
+        Self { here: [[0; 8]; ROOM], length: 0, spilled: Vec::new() }
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Subject {}
 
 /// A length and then the bytes, so that no two lists of parts read the same.
 fn feed(hasher: &mut SipHasher13, part: &[u8]) {

@@ -46,6 +46,11 @@ pub trait Store: Send + Sync {
     /// nothing. Goes on where the last call stopped.
     fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send;
 
+    /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
+    /// before it asks for one.
+    #[inline]
+    fn prefetch(&self, _key: &Key) {}
+
     /// Says whether the store answers.
     fn health(&self) -> impl Future<Output = Health> + Send;
 

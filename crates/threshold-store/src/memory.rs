@@ -10,6 +10,7 @@ mod builder;
 #[cfg(all(test, not(feature = "loom")))]
 #[path = "../tests/common/heap.rs"]
 mod heap;
+mod hint;
 mod lists;
 mod locked;
 mod overflow;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Health, Key, Mode, Outcome, Retry, Span, Step, Store, StoreError, Swept,
-    Timestamp, Verdict, transition,
+    Action, Algorithm, Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp,
+    Verdict, transition,
 };
 
 use crate::clock::SystemClock;
@@ -97,19 +98,35 @@ impl<C: Clock> MemoryStore<C> {
     /// Judges and charges a batch, without a future: nothing here ever waits for anything but a lock.
     #[must_use]
     pub fn apply_now(&self, batch: &Batch) -> Outcome {
-        if let [step] = batch.steps() {
-            return self.apply_alone(step);
+        if batch.steps().len() > 1 {
+            batch.steps().iter().for_each(|step| self.prefetch(&step.key));
         }
-        let (now, mut states) = self.lock(batch.steps());
+        let mut outcome = Outcome::default();
+        self.apply_into(batch, self.now(), &mut outcome);
+        outcome
+    }
+
+    /// [`apply_now`](Self::apply_now) for who has a place for the outcome, has read this store's clock already, just
+    /// before, and has asked for [what the keys need](Store::prefetch).
+    pub fn apply_into(&self, batch: &Batch, now: Timestamp, outcome: &mut Outcome) {
+        if let [step] = batch.steps() {
+            return self.apply_alone(step, now, outcome);
+        }
+        let mut states = Locked::new(self.inner.shards.len());
+        states.lock(&self.inner.shards, batch.steps());
         let now = states.advance(now);
-        transition::apply(batch.steps(), now, &mut states)
+        transition::apply_into(batch.steps(), now, &mut states, outcome);
     }
 
     /// A batch of one, without the bookkeeping of several.
-    fn apply_alone(&self, step: &Step) -> Outcome {
-        let (at, verdict) = self.apply_one_now(step);
-        let retry = if step.mode == Mode::Enforce { verdict.retry } else { Retry::Now };
-        Outcome { at, verdicts: [verdict].into_iter().collect(), retry, charged: retry == Retry::Now }
+    fn apply_alone(&self, step: &Step, now: Timestamp, outcome: &mut Outcome) {
+        let mut shard = self.inner.shards[self.shard_of(&step.key)].0.lock();
+        let now = shard.advance(now);
+        let pending = transition::apply_one(&step.key, &step.algorithm, step.action, now, &mut *shard);
+        drop(shard);
+        outcome.clear(now);
+        outcome.push(step.mode, pending.verdict(&step.algorithm, now));
+        outcome.charged = outcome.admitted();
     }
 
     /// Judges and charges one step, without a future.
@@ -198,7 +215,9 @@ impl<C: Clock> MemoryStore<C> {
     /// Reads the clock, before it waits for any lock, and locks what `steps` need.
     fn lock(&self, steps: &[Step]) -> (Timestamp, Locked<'_>) {
         let now = self.inner.clock.now();
-        (now, Locked::new(&self.inner.shards, steps))
+        let mut states = Locked::new(self.inner.shards.len());
+        states.lock(&self.inner.shards, steps);
+        (now, states)
     }
 
     #[inline]
@@ -247,6 +266,11 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send {
         ready(Ok(self.sweep_now(budget)))
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &Key) {
+        self.inner.room.hints[self.shard_of(key)].prefetch(key);
     }
 
     fn health(&self) -> impl Future<Output = Health> + Send {

@@ -15,12 +15,12 @@ mod subject;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use threshold_core::{Batch, Clock, Outcome, PermitId, Retry, Store, StoreError, Timestamp};
+use threshold_core::{Batch, Clock, PermitId, Store, StoreError, Timestamp};
 use threshold_store::{MemoryStore, SystemClock};
 
 use crate::identify::{Facts, Identity};
-use crate::route::Path;
-use decide::Asked;
+use crate::route::{Matches, Path};
+use decide::{Asked, Refused};
 use overrides::Overrides;
 use select::Request;
 use subject::Asker;
@@ -104,8 +104,8 @@ impl<S: Store, C: Clock> Engine<S, C> {
     async fn judge(&self, state: &State, asking: Asking<'_>) -> Result<Decision, StoreError> {
         let mut decision = Decision::new(self.edge.now(), asking.identity);
         if self.arrive(state, asking, &mut decision) {
-            let outcome = self.store.apply(&decision.inner.plan.batch).await?;
-            decision.conclude(outcome);
+            decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
+            decision.conclude();
             if !decision.allowed() {
                 self.close(&decision.inner.gates()).await?;
             }
@@ -121,46 +121,36 @@ impl<S: Store, C: Clock> Engine<S, C> {
         Ok(())
     }
 
-    /// Has the edge judge the request, and plans the other layers if it may pass. True if there is something to ask
-    /// of the store.
-    fn arrive(
-        &self,
-        State { rules, overrides }: &State,
-        asking: Asking<'_>,
-        decision: &mut Decision,
-    ) -> bool {
-        let Asking { facts, identity, extras } = asking;
-        let path = match Path::read(facts.path) {
+    /// Plans all layers and has the edge judge the request. True if there is something to ask of the store.
+    #[inline]
+    fn arrive(&self, state: &State, asking: Asking<'_>, decision: &mut Decision) -> bool {
+        // Not moved out of its result: a path may be large.
+        let path = Path::read(asking.facts.path);
+        let path = match &path {
             Ok(path) => path,
             Err(error) => {
-                decision.refusal = Some(Refusal { reason: Reason::Path(error), retry: Retry::Never });
+                decision.refused = Some(Refused::Path(*error));
                 return false;
             }
         };
-        let matched = rules.routes.matches(facts.method, facts.host, &path);
-        let request = Request {
-            asker: Asker::new(rules, identity, extras.account),
-            routes: &|route| matched.contains(route),
-            bytes: facts.bytes,
-            permit: extras.permit,
-            now: decision.at,
-        };
-        select::edge(rules, overrides, &request, &mut decision.edge.plan);
-        if !self.pass_edge(decision) {
-            return false;
-        }
-        select::inner(rules, overrides, &request, &mut decision.inner.plan);
-        !decision.inner.plan.steps.is_empty()
+        let matched = state.rules.routes.matches(asking.facts.method, asking.facts.host, path);
+        let request = Request::new(&state.rules, asking, &matched, decision.at);
+        let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
+        select::edge(&state.rules, &state.overrides, &request, |key| self.edge.prefetch(key), edge);
+        // Before the edge has judged, so that what both stores need is on its way meanwhile.
+        select::inner(&state.rules, &state.overrides, &request, |key| self.store.prefetch(key), inner);
+        self.pass_edge(decision) && !decision.inner.plan.steps.is_empty()
     }
 
     /// Whether the edge lets the request pass.
+    #[inline]
     fn pass_edge(&self, decision: &mut Decision) -> bool {
-        if decision.edge.plan.steps.is_empty() {
+        let Asked { plan, outcome } = &mut decision.edge;
+        if plan.steps.is_empty() {
             return true;
         }
-        decision.edge.outcome = Some(self.edge.apply_now(&decision.edge.plan.batch));
-        decision.quota = decision.edge.quota();
-        decision.refusal = decision.edge.refusal();
+        self.edge.apply_into(&plan.batch, decision.at, outcome);
+        decision.conclude_edge();
         if !decision.allowed() {
             let _ = self.edge.apply_now(&decision.edge.gates());
         }
@@ -186,7 +176,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// If the store could not be told; the permits lapse by themselves then.
     pub async fn release(&self, decision: &Decision) -> Result<(), StoreError> {
         let batch = decision.inner.permits();
-        if decision.allowed() && !batch.steps().is_empty() {
+        if !batch.steps().is_empty() {
             self.store.apply(&batch).await?;
         }
         Ok(())
@@ -250,7 +240,9 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
     pub fn decide_now(&self, facts: &Facts<'_>, identity: &Identity<'_>, extras: Extras<'_>) -> Decision {
         let mut decision = Decision::new(self.edge.now(), identity);
         if self.arrive(&self.state.load(), Asking { facts, identity, extras }, &mut decision) {
-            decision.conclude(self.store.apply_now(&decision.inner.plan.batch));
+            let Asked { plan, outcome } = &mut decision.inner;
+            self.store.apply_into(&plan.batch, self.store.now(), outcome);
+            decision.conclude();
             if !decision.allowed() {
                 let _ = self.store.apply_now(&decision.inner.gates());
             }
@@ -259,17 +251,10 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
     }
 }
 
-impl Decision {
-    fn new(at: Timestamp, identity: &Identity<'_>) -> Self {
-        let (edge, inner) = (Asked::default(), Asked::default());
-        Self { at, refusal: None, quota: None, doubts: identity.doubts.clone(), edge, inner }
-    }
-
-    /// Takes in what the store answered.
-    fn conclude(&mut self, outcome: Outcome) {
-        self.at = outcome.at;
-        self.inner.outcome = Some(outcome);
-        self.refusal = self.inner.refusal();
-        self.quota = self.inner.quota().or(self.quota);
+impl<'a> Request<'a> {
+    fn new(rules: &'a Rules, asking: Asking<'a>, routes: &'a Matches, now: Timestamp) -> Self {
+        let Asking { facts, identity, extras } = asking;
+        let asker = Asker::new(rules, identity, extras.account);
+        Self { asker, routes, bytes: facts.bytes, permit: extras.permit, now }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use threshold_core::Clock;
 
-use super::budget::{Budget, Shortages};
-use super::shard::{Room, Shard};
+use super::hint::Hint;
+use super::shard::{Rest, Room, Shard};
 use super::{Inner, MemoryStore, Padded};
 use crate::clock::SystemClock;
 use crate::sync::{AtomicUsize, Mutex};
@@ -59,15 +59,10 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             return Err(MemoryStoreError { max_bytes });
         }
         let count = (max_bytes / BYTES_PER_SHARD).next_power_of_two().clamp(4, MAX_SHARDS);
-        let fixed_bytes = count * (size_of::<Padded>() + size_of::<super::shard::Rest>());
+        let fixed_bytes = count * (size_of::<Padded>() + size_of::<Rest>() + size_of::<Hint>());
         let overflow = max_bytes / OVERFLOW_SHARE;
-        let room = Arc::new(Room {
-            states: Budget::new(max_bytes - overflow - fixed_bytes),
-            overflow: Budget::new(overflow),
-            shortages: Shortages::default(),
-        });
-        let phase = |index: usize| index as f32 / count as f32;
-        let shard = |index| Padded(Mutex::new(Shard::new(phase(index), Arc::clone(&room))));
+        let room = Arc::new(Room::new(max_bytes - overflow - fixed_bytes, overflow, count));
+        let shard = |index| Padded(Mutex::new(Shard::new(index, Arc::clone(&room))));
         let shards = (0..count).map(shard).collect();
         let sweep_from = AtomicUsize::new(0);
         Ok(MemoryStore { inner: Arc::new(Inner { shards, sweep_from, room, fixed_bytes, max_bytes, clock }) })

@@ -28,29 +28,33 @@ const FEW: usize = 4;
 const STEP_BITS: usize = 16;
 
 impl<'a> Locked<'a> {
+    /// No lock yet, of so many `shards`.
     #[inline]
-    pub(super) fn new(shards: &'a [Padded], steps: &[Step]) -> Self {
+    pub(super) fn new(shards: usize) -> Self {
+        Self { held: SmallVec::new(), places: SmallVec::new(), next: 0, shards }
+    }
+
+    /// Locks what `steps` need.
+    #[inline]
+    pub(super) fn lock(&mut self, shards: &'a [Padded], steps: &[Step]) {
         let wanted = |(number, step): (usize, &Step)| shard_of(&step.key, shards.len()) << STEP_BITS | number;
         let numbered = steps.iter().enumerate();
-        let places = SmallVec::from_elem(0, steps.len());
-        let mut locked = Self { held: SmallVec::new(), places, next: 0, shards: shards.len() };
+        self.places.resize(steps.len(), 0);
         if steps.len() <= FEW {
             let mut few = [usize::MAX; FEW];
             few.iter_mut().zip(numbered).for_each(|(place, step)| *place = wanted(step));
             sort(&mut few);
-            locked.lock(shards, &few[..steps.len()]);
+            self.lock_sorted(shards, &few[..steps.len()]);
         } else {
             let mut many: Vec<usize> = numbered.map(wanted).collect();
             many.sort_unstable();
-            locked.lock(shards, &many);
+            self.lock_sorted(shards, &many);
         }
-        locked.prefetch(steps);
-        locked
     }
 
     /// Locks what is `wanted`, in its order.
     #[inline]
-    fn lock(&mut self, shards: &'a [Padded], wanted: &[usize]) {
+    fn lock_sorted(&mut self, shards: &'a [Padded], wanted: &[usize]) {
         let mut last = usize::MAX;
         for wanted in wanted {
             let (index, number) = (wanted >> STEP_BITS, wanted & ((1 << STEP_BITS) - 1));
@@ -59,15 +63,6 @@ impl<'a> Locked<'a> {
                 last = index;
             }
             self.places[number] = (self.held.len() - 1) as u16;
-        }
-    }
-
-    /// Asks for the slots of all keys, which are far apart and rarely cached, before the first is used: so the
-    /// waits overlap. Once all locks are held, because taking one waits for all that was asked for before.
-    #[inline]
-    fn prefetch(&self, steps: &[Step]) {
-        for (step, place) in steps.iter().zip(&self.places) {
-            self.held[usize::from(*place)].1.prefetch(&step.key);
         }
     }
 
@@ -86,7 +81,7 @@ impl<'a> Locked<'a> {
         self.held.iter().map(|(_, shard)| shard.not_before(now)).max().unwrap_or(now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn shard(&mut self, key: &Key) -> &mut Shard {
         let wanted = shard_of(key, self.shards);
         let likely = self.places.get(self.next).map_or(0, |place| usize::from(*place));
@@ -104,7 +99,7 @@ impl States for Locked<'_> {
         self.shard(key).cell(key)
     }
 
-    #[inline]
+    #[inline(always)]
     fn own_cell(&mut self, key: &Key) -> Option<&mut Cell> {
         self.shard(key).own_cell(key)
     }

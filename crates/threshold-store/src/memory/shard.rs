@@ -8,6 +8,7 @@ use threshold_core::transition::States;
 use threshold_core::{Key, Swept, Timestamp};
 
 use super::budget::{Budget, Shortages};
+use super::hint::Hint;
 use super::lists::Lists;
 use super::overflow::Overflow;
 use super::table::Table;
@@ -27,6 +28,8 @@ pub(super) struct Rest {
     lists: Lists,
     overflow: Overflow,
     room: Arc<Room>,
+    /// The shard's own place among all.
+    index: usize,
 }
 
 /// What all shards share: how much memory is left, and how often there was none.
@@ -36,11 +39,27 @@ pub(super) struct Room {
     /// Kept back for overflow buckets.
     pub(super) overflow: Budget,
     pub(super) shortages: Shortages,
+    /// Where the slots of each shard are.
+    pub(super) hints: Box<[Hint]>,
+}
+
+impl Room {
+    /// Room for `shards` together: so many bytes for states and for overflow buckets.
+    pub(super) fn new(states: usize, overflow: usize, shards: usize) -> Self {
+        Self {
+            states: Budget::new(states),
+            overflow: Budget::new(overflow),
+            shortages: Shortages::default(),
+            hints: (0..shards).map(|_| Hint::default()).collect(),
+        }
+    }
 }
 
 impl Shard {
-    pub(super) fn new(phase: f32, room: Arc<Room>) -> Self {
-        let rest = Rest { lists: Lists::default(), overflow: Overflow::default(), room };
+    /// The shard at place `index`.
+    pub(super) fn new(index: usize, room: Arc<Room>) -> Self {
+        let phase = index as f32 / room.hints.len() as f32;
+        let rest = Rest { lists: Lists::default(), overflow: Overflow::default(), room, index };
         Self { table: Table::new(phase), rest: Box::new(rest), latest: Timestamp::default() }
     }
 
@@ -62,12 +81,6 @@ impl Shard {
         self.latest
     }
 
-    /// Starts loading what `key` needs.
-    #[inline]
-    pub(super) fn prefetch(&self, key: &Key) {
-        self.table.prefetch(key);
-    }
-
     /// Forgets all that is known of `key`. A bucket it shares is left alone: it is others' as well.
     pub(super) fn reset(&mut self, key: &Key) {
         self.table.remove(key);
@@ -82,6 +95,7 @@ impl Shard {
         let (seen, dropped) = self.table.sweep_all(now);
         let (seen_lists, dropped_lists) = self.rest.lists.sweep(now, &self.rest.room.states);
         self.table.shrink(now, &self.rest.room.states);
+        self.publish();
         self.rest.overflow.sweep(now, &self.rest.room.overflow);
         (Swept { seen: seen + seen_lists, dropped: dropped + dropped_lists }, looked_at)
     }
@@ -92,10 +106,16 @@ impl Shard {
     fn insert(&mut self, key: &Key, cell: Cell, now: Timestamp) -> bool {
         let before = self.table.len();
         let inserted = self.table.insert(key, cell, now.as_micros(), &self.rest.room.states).is_ok();
+        self.publish();
         if self.table.len() < before + usize::from(inserted) {
             self.advance(now);
         }
         inserted
+    }
+
+    /// Says where the slots are, after something that may have moved them.
+    fn publish(&self) {
+        self.table.publish(&self.rest.room.hints[self.rest.index]);
     }
 
     /// Runs `make`, which may drop expired lists to make room for another.
@@ -160,7 +180,7 @@ impl States for Shard {
         let own = self.making_room(now, |lists, room| {
             lists.log_with_room(key, algorithm, now, (&room.states, &room.shortages)).is_some()
         });
-        let Rest { lists, overflow, room } = &mut *self.rest;
+        let Rest { lists, overflow, room, .. } = &mut *self.rest;
         if !own {
             let shared = overflow.merged_log(key, &room.overflow);
             Shortages::count(match shared {

@@ -9,13 +9,13 @@ use threshold_core::Key;
 use threshold_core::state::Cell;
 
 use super::budget::Budget;
-use crate::prefetch::prefetch;
+use super::hint::Hint;
 
 /// A key's hash and its cell. A slot whose cell is empty is free. Aligned so that no slot straddles two cache
 /// lines.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-struct Slot {
+pub(super) struct Slot {
     low: u64,
     high: u64,
     cell: Cell,
@@ -58,13 +58,9 @@ impl Table {
         self.live as usize
     }
 
-    /// Starts loading the slot that a search for `key` starts at, and those one and two cache lines later, where
-    /// many a search ends.
-    #[inline]
-    pub(super) fn prefetch(&self, key: &Key) {
-        let [_, high] = key.halves();
-        let home = self.home(high);
-        [home, home + 2, home + 4].iter().for_each(|index| prefetch(&self.slots, *index));
+    /// Tells `hint` where the slots are now.
+    pub(super) fn publish(&self, hint: &Hint) {
+        hint.publish(&self.slots, self.homes);
     }
 
     #[inline]
@@ -168,11 +164,9 @@ impl Table {
         Err(index)
     }
 
-    /// The slot a key belongs to if none before it is pushed along.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `homes`")]
     fn home(&self, high: u64) -> usize {
-        ((u128::from(high) * self.homes as u128) >> 64) as usize
+        home(high, self.homes)
     }
 
     /// At 85 % a search takes about three slots more than in an empty table, and beyond it ever more.
@@ -257,6 +251,13 @@ impl Table {
         budget.release(old.slots.len() * size_of::<Slot>());
         true
     }
+}
+
+/// The slot a key belongs to if none before it is pushed along.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `homes`")]
+pub(super) const fn home(high: u64, homes: usize) -> usize {
+    ((high as u128 * homes as u128) >> 64) as usize
 }
 
 impl Slot {

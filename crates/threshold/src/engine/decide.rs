@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use threshold_core::{Action, Batch, Mode, Outcome, Rate, Retry, Step, Timestamp, Verdict};
 
 use super::select::{Plan, Planned, Role};
-use crate::identify::Doubts;
+use crate::identify::{Doubts, Identity};
 use crate::policy::Layer;
 use crate::route::PathError;
 
@@ -15,19 +15,35 @@ use crate::route::PathError;
 #[must_use = "a decision may be a refusal"]
 pub struct Decision {
     pub(crate) at: Timestamp,
-    pub(crate) refusal: Option<Refusal>,
-    pub(crate) quota: Option<Quota>,
+    pub(crate) refused: Option<Refused>,
     pub(crate) doubts: Doubts,
-    /// What was asked and answered, for refunds and explanations. The edge, then the other layers.
+    /// What was asked and answered: the edge, then the other layers.
     pub(crate) edge: Asked,
     pub(crate) inner: Asked,
 }
 
-/// A plan and its outcome.
+/// A plan and its outcome. An outcome without verdicts if it was not asked.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) plan: Plan,
-    pub(crate) outcome: Option<Outcome>,
+    pub(crate) outcome: Outcome,
+}
+
+/// One limit's part in a decision.
+pub(crate) struct Part<'a> {
+    pub(crate) planned: &'a Planned,
+    pub(crate) step: &'a Step,
+    pub(crate) verdict: &'a Verdict,
+    /// True if its cost was charged.
+    pub(crate) charged: bool,
+}
+
+/// What refused a request, in short.
+#[derive(Clone, Copy)]
+pub(crate) enum Refused {
+    Path(PathError),
+    Edge,
+    Inner,
 }
 
 /// Why a request is refused.
@@ -89,19 +105,33 @@ impl Decision {
     /// True if the request may go on.
     #[must_use]
     pub const fn allowed(&self) -> bool {
-        self.refusal.is_none()
+        self.refused.is_none()
     }
 
     /// Why it may not.
     #[must_use]
-    pub const fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_ref()
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self.refused? {
+            Refused::Path(error) => Some(Refusal { reason: Reason::Path(error), retry: Retry::Never }),
+            Refused::Edge => self.edge.refusal(),
+            Refused::Inner => self.inner.refusal(),
+        }
     }
 
-    /// What is left of the tightest limit that shows itself.
+    /// What is left of the tightest limit that shows itself: the one with the smallest share left.
     #[must_use]
-    pub const fn quota(&self) -> Option<&Quota> {
-        self.quota.as_ref()
+    pub fn quota(&self) -> Option<Quota> {
+        let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
+        let shown = self.parts().filter(Part::shows_itself);
+        let part = shown.min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)))?;
+        let (about, verdict) = (part.planned.about, part.verdict);
+        Some(Quota {
+            limit: about.limit,
+            rate: about.rate,
+            capacity: verdict.limit,
+            remaining: verdict.remaining,
+            reset: verdict.reset.into(),
+        })
     }
 
     /// What the request claimed and was not believed.
@@ -119,30 +149,56 @@ impl Decision {
     /// When the same request passes; none if it passed, and none if it never will.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.refusal.as_ref()?.retry {
+        match self.refusal()?.retry {
             Retry::After(span) => Some(span.into()),
             Retry::Now | Retry::Never => None,
         }
     }
+
+    /// Nothing asked yet, at `at`.
+    #[inline(always)]
+    pub(crate) fn new(at: Timestamp, identity: &Identity<'_>) -> Self {
+        Self {
+            at,
+            refused: None,
+            doubts: identity.doubts.clone(),
+            edge: Asked::default(),
+            inner: Asked::default(),
+        }
+    }
+
+    /// Concludes from what the edge answered.
+    #[inline]
+    pub(crate) fn conclude_edge(&mut self) {
+        self.at = self.edge.outcome.at;
+        self.refused = (!self.edge.outcome.admitted()).then_some(Refused::Edge);
+    }
+
+    /// Concludes from what the store answered.
+    #[inline]
+    pub(crate) fn conclude(&mut self) {
+        self.at = self.inner.outcome.at;
+        self.refused = (!self.inner.outcome.admitted()).then_some(Refused::Inner);
+    }
+
+    /// Every limit's part in it, the edge's first.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        self.edge.parts().chain(self.inner.parts())
+    }
 }
 
 impl Asked {
-    /// Each step with its verdict.
-    pub(crate) fn verdicts(&self) -> impl Iterator<Item = (usize, &Verdict)> {
-        self.outcome.iter().flat_map(|outcome| outcome.verdicts.iter().enumerate())
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let steps = self.plan.steps.iter().zip(self.plan.batch.steps());
+        steps.zip(&self.outcome.verdicts).map(|((planned, step), verdict)| {
+            let charged = self.outcome.charged && verdict.admitted();
+            Part { planned, step, verdict, charged }
+        })
     }
 
-    /// The first step that refuses.
-    pub(crate) fn refusing(&self) -> Option<usize> {
-        let steps = self.plan.batch.steps();
-        let refuses =
-            |(index, verdict): &(usize, &Verdict)| steps[*index].mode == Mode::Enforce && !verdict.admitted();
-        self.verdicts().find(refuses).map(|(index, _)| index)
-    }
-
-    /// The refusal, if a step refuses.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
-        let Planned { about, role } = self.plan.steps[self.refusing()?];
+    /// The refusal of the first limit that refuses.
+    fn refusal(&self) -> Option<Refusal> {
+        let Planned { about, role } = *self.parts().find(Part::refuses)?.planned;
         let reason = Reason::Limit(RefusedBy {
             limit: about.limit,
             layer: about.layer,
@@ -151,40 +207,20 @@ impl Asked {
             rate: about.rate,
             blocked: role == Role::Gate,
         });
-        Some(Refusal { reason, retry: self.outcome.as_ref().map_or(Retry::Never, |outcome| outcome.retry) })
-    }
-
-    /// The tightest limit that shows itself: the one with the smallest share left.
-    pub(crate) fn quota(&self) -> Option<Quota> {
-        let shown = self.verdicts().filter(|(index, verdict)| {
-            let planned = &self.plan.steps[*index];
-            let counts = planned.role == Role::Limit && self.plan.batch.steps()[*index].mode == Mode::Enforce;
-            counts && (!planned.about.silent || !verdict.admitted())
-        });
-        let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
-        let (index, verdict) = shown.min_by(|(_, a), (_, b)| share(a, b).cmp(&share(b, a)))?;
-        let about = self.plan.steps[index].about;
-        Some(Quota {
-            limit: about.limit,
-            rate: about.rate,
-            capacity: verdict.limit,
-            remaining: verdict.remaining,
-            reset: verdict.reset.into(),
-        })
+        Some(Refusal { reason, retry: self.outcome.retry })
     }
 
     /// The gates of the limits that refuse, to be closed. One that is closed already stays as it is.
     pub(crate) fn gates(&self) -> Batch {
         let mut batch = Batch::default();
-        for (index, _) in self.verdicts().filter(|(_, verdict)| !verdict.admitted()) {
-            let refusing = &self.plan.steps[index];
-            let is_gate =
-                |other: &Planned| other.about.limit == refusing.about.limit && other.role == Role::Gate;
-            let Some(gate) = self.plan.steps.iter().position(is_gate) else { continue };
-            let step = self.plan.batch.steps()[gate];
-            if refusing.role != Role::Gate && step.mode == Mode::Enforce {
+        for refusing in self.parts().filter(|part| !part.verdict.admitted()) {
+            let is_gate = |other: &Part<'_>| {
+                other.planned.about.limit == refusing.planned.about.limit && other.planned.role == Role::Gate
+            };
+            let Some(gate) = self.parts().find(is_gate) else { continue };
+            if refusing.planned.role != Role::Gate && gate.step.mode == Mode::Enforce {
                 // It fits: there are no more gates than steps.
-                let _ = batch.push(Step { action: Action::Consume(NonZeroU64::MIN), ..step });
+                let _ = batch.push(Step { action: Action::Consume(NonZeroU64::MIN), ..*gate.step });
             }
         }
         batch
@@ -192,16 +228,14 @@ impl Asked {
 
     /// What was charged for more bytes than `seen`, to be given back.
     pub(crate) fn unused_bytes(&self, seen: u64) -> Option<(Batch, Outcome)> {
-        let outcome = self.outcome.as_ref().filter(|outcome| outcome.charged)?;
         let mut batch = Batch::default();
-        let mut charged = Outcome { verdicts: SmallVec::new(), ..outcome.clone() };
-        for (index, step) in self.plan.batch.steps().iter().enumerate() {
-            let Action::Consume(cost) = step.action else { continue };
-            let unused = NonZeroU64::new(cost.get().saturating_sub(seen));
-            if let (true, Some(unused)) = (self.plan.steps[index].about.bytes, unused)
-                && batch.push(Step { action: Action::Consume(unused), ..*step }).is_ok()
+        let mut charged = Outcome { verdicts: SmallVec::new(), ..self.outcome.clone() };
+        for part in self.parts().filter(|part| part.charged && part.planned.about.bytes) {
+            let unused = NonZeroU64::new(part.step.action.cost().saturating_sub(seen));
+            if let Some(unused) = unused
+                && batch.push(Step { action: Action::Consume(unused), ..*part.step }).is_ok()
             {
-                charged.verdicts.push(outcome.verdicts[index]);
+                charged.verdicts.push(*part.verdict);
             }
         }
         (!batch.steps().is_empty()).then_some((batch, charged))
@@ -210,11 +244,22 @@ impl Asked {
     /// The permits that were taken, to be given back.
     pub(crate) fn permits(&self) -> Batch {
         let mut batch = Batch::default();
-        for step in self.plan.batch.steps() {
-            if let Action::Acquire(permit, _) = step.action {
-                let _ = batch.push(Step { action: Action::Release(permit), ..*step });
+        for part in self.parts().filter(|part| part.charged) {
+            if let Action::Acquire(permit, _) = part.step.action {
+                let _ = batch.push(Step { action: Action::Release(permit), ..*part.step });
             }
         }
         batch
+    }
+}
+
+impl Part<'_> {
+    fn refuses(&self) -> bool {
+        self.step.mode == Mode::Enforce && !self.verdict.admitted()
+    }
+
+    fn shows_itself(&self) -> bool {
+        let counts = self.planned.role == Role::Limit && self.step.mode == Mode::Enforce;
+        counts && (!self.planned.about.silent || !self.verdict.admitted())
     }
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use threshold_core::{Action, Clock, Mode, Outcome, Rate, Retry, Step, Store, StoreError, Verdict};
+use threshold_core::{Clock, Mode, Rate, Retry, Store, StoreError};
 
-use super::decide::Asked;
-use super::select::{Plan, Planned, Request, Role, Selecting, Skipped};
-use super::subject::Asker;
-use super::{Decision, Engine, Extras};
+use super::decide::Part;
+use super::select::{Planned, Request, Role, Selecting, Skipped};
+use super::{Asking, Decision, Engine, Extras};
 use crate::identify::{Facts, Identity};
 use crate::policy::Layer;
 use crate::route::Path;
@@ -62,42 +61,32 @@ impl Decision {
     /// Every limit that had a part in it.
     #[must_use]
     pub fn considered(&self) -> Vec<Considered> {
-        self.edge.considered().chain(self.inner.considered()).collect()
+        self.parts().map(|part| Considered::new(&part)).collect()
     }
 }
 
-impl Asked {
-    fn considered(&self) -> impl Iterator<Item = Considered> {
-        let charged = self.outcome.as_ref().is_some_and(|outcome| outcome.charged);
-        self.verdicts().map(move |(index, verdict)| {
-            considered(&self.plan.steps[index], &self.plan.batch.steps()[index], verdict, charged)
-        })
-    }
-}
-
-fn considered(planned: &Planned, step: &Step, verdict: &Verdict, charged: bool) -> Considered {
-    let cost = match step.action {
-        Action::Consume(cost) | Action::Acquire(_, cost) => cost.get(),
-        _ => 0,
-    };
-    let taken = if charged && verdict.admitted() { cost } else { 0 };
-    Considered {
-        limit: planned.about.limit,
-        layer: planned.about.layer,
-        network: match planned.role {
-            Role::Network(prefix) => Some(prefix),
-            _ => None,
-        },
-        gate: planned.role == Role::Gate,
-        previous_secret: planned.role == Role::Previous,
-        key: format!("{:032x}", step.key.hash()),
-        rate: planned.about.rate,
-        cost,
-        mode: step.mode,
-        before: verdict.remaining + taken,
-        after: verdict.remaining,
-        retry: verdict.retry,
-        reset: verdict.reset.into(),
+impl Considered {
+    fn new(part: &Part<'_>) -> Self {
+        let Planned { about, role } = *part.planned;
+        let (verdict, cost) = (part.verdict, part.step.action.cost());
+        Self {
+            limit: about.limit,
+            layer: about.layer,
+            network: match role {
+                Role::Network(prefix) => Some(prefix),
+                _ => None,
+            },
+            gate: role == Role::Gate,
+            previous_secret: role == Role::Previous,
+            key: format!("{:032x}", part.step.key.hash()),
+            rate: about.rate,
+            cost,
+            mode: part.step.mode,
+            before: verdict.remaining + if part.charged { cost } else { 0 },
+            after: verdict.remaining,
+            retry: verdict.retry,
+            reset: verdict.reset.into(),
+        }
     }
 }
 
@@ -116,38 +105,29 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let state = self.state.load_full();
         let Ok(path) = Path::read(facts.path) else { return Ok(Explanation::none()) };
         let matched = state.rules.routes.matches(facts.method, facts.host, &path);
-        let request = Request {
-            asker: Asker::new(&state.rules, identity, extras.account),
-            routes: &|route| matched.contains(route),
-            bytes: facts.bytes,
-            permit: extras.permit,
-            now: self.edge.now(),
-        };
-        let (mut edge, mut inner) = (Plan::default(), Plan::default());
-        let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request), Vec::new());
+        let asking = Asking { facts, identity, extras };
+        let request = Request::new(&state.rules, asking, &matched, self.edge.now());
+        let mut decision = Decision::new(request.now, identity);
+        let (edge, inner) = (&mut decision.edge, &mut decision.inner);
+        let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request, |_| {}), Vec::new());
         for rule in state.rules.limits() {
-            let plan = if rule.layer == Layer::Edge { &mut edge } else { &mut inner };
+            let plan = if rule.layer == Layer::Edge { &mut edge.plan } else { &mut inner.plan };
             let why_not = selecting.try_add(rule, plan).err();
             skipped.extend(why_not.map(|why| (rule.name, why)));
         }
-        let edge_outcome = self.edge.peek_now(&edge.batch);
-        let inner_outcome = self.store.peek(&inner.batch).await?;
+        edge.outcome = self.edge.peek_now(&edge.plan.batch);
+        inner.outcome = self.store.peek(&inner.plan.batch).await?;
         let names = state.rules.routes.names().enumerate();
         Ok(Explanation {
             routes: names
                 .filter(|(index, _)| matched.contains(*index))
                 .map(|(_, name)| name.to_owned())
                 .collect(),
-            passes: edge_outcome.retry.max(inner_outcome.retry),
-            considered: all([(edge, edge_outcome), (inner, inner_outcome)]),
+            passes: edge.outcome.retry.max(inner.outcome.retry),
+            considered: decision.considered(),
             skipped,
         })
     }
-}
-
-fn all(asked: [(Plan, Outcome); 2]) -> Vec<Considered> {
-    let asked = asked.map(|(plan, outcome)| Asked { plan, outcome: Some(outcome) });
-    asked.iter().flat_map(Asked::considered).collect()
 }
 
 impl Explanation {

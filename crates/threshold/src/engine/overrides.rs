@@ -114,9 +114,9 @@ impl Override {
         secrets: &Secrets,
         age: usize,
     ) -> Result<Ready, OverrideError> {
-        let kind = sized.algorithm.kind();
+        let kind = sized.step.algorithm.kind();
         let algorithm = Algorithm::new(kind, &self.raised(kind)?)?;
-        let same = algorithm.period() == sized.algorithm.period();
+        let same = algorithm.period() == sized.step.algorithm.period();
         let keys = (!same).then(|| secrets.keys(&rule.id, &algorithm));
         let rank = (self.priority, self.subject.is_some(), age);
         Ok(Ready { algorithm, keys, rank, expires: self.expires })

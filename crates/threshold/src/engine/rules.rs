@@ -6,7 +6,7 @@ mod retiring;
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
-use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Timestamp};
+use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Step, Timestamp};
 
 use super::names::About;
 use crate::identify::{Facts, Identifier, Identity};
@@ -53,6 +53,8 @@ pub struct Rule {
     pub(crate) numbers: Numbers,
     pub(crate) cost: Cost,
     pub(crate) enforce: Enforce,
+    /// True if what is asked of it, or whether its refusal counts, differs from request to request.
+    pub(crate) varies: bool,
     pub(crate) block: Option<Block>,
     pub(crate) category: Option<&'static str>,
     pub(crate) error: &'static str,
@@ -85,7 +87,8 @@ pub(crate) enum Numbers {
 pub(crate) struct Sized {
     /// What decisions say of the limit.
     pub(crate) about: &'static About,
-    pub(crate) algorithm: Algorithm,
+    /// The step of a request to it, but for the key and for what [varies](Rule::varies).
+    pub(crate) step: Step,
     pub(crate) keys: Keys,
     /// The same for each larger network, which may use the limit several times.
     pub(crate) aggregates: SmallVec<[(u8, Algorithm); 2]>,

@@ -10,6 +10,7 @@ use super::overrides::Overrides;
 use super::rules::{RouteFilter, Rule, Rules, Sized};
 use super::subject::{Asker, gate};
 use crate::policy::{Cost, Enforce, Per};
+use crate::route::Matches;
 
 /// What an undeclared body is charged ahead of what is seen of it.
 pub const UNDECLARED_BYTES: u64 = 64 * 1024;
@@ -45,7 +46,7 @@ pub(crate) enum Role {
 pub(crate) struct Request<'a> {
     pub(crate) asker: Asker<'a>,
     /// The routes that match.
-    pub(crate) routes: &'a dyn Fn(usize) -> bool,
+    pub(crate) routes: &'a Matches,
     pub(crate) bytes: Option<u64>,
     /// Names the permit for limits of how many at the same time; without it they are passed over.
     pub(crate) permit: Option<PermitId>,
@@ -53,25 +54,40 @@ pub(crate) struct Request<'a> {
 }
 
 /// Plans the edge: by address, before all else.
-pub(crate) fn edge(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
-    let mut selecting = Selecting::new(overrides, request);
+pub(crate) fn edge(
+    rules: &Rules,
+    overrides: &Overrides,
+    request: &Request<'_>,
+    foresee: impl Fn(&Key),
+    plan: &mut Plan,
+) {
+    let mut selecting = Selecting::new(overrides, request, foresee);
     rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
 }
 
 /// Plans all other layers, charged as one.
-pub(crate) fn inner(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
-    let mut selecting = Selecting::new(overrides, request);
+pub(crate) fn inner(
+    rules: &Rules,
+    overrides: &Overrides,
+    request: &Request<'_>,
+    foresee: impl Fn(&Key),
+    plan: &mut Plan,
+) {
+    let mut selecting = Selecting::new(overrides, request, foresee);
     rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
     let retiring = rules.retiring.iter().filter(|retiring| request.now < retiring.until);
     retiring.for_each(|retiring| selecting.add(&retiring.rule, plan));
 }
 
 /// A plan in the making.
-pub(crate) struct Selecting<'a> {
+pub(crate) struct Selecting<'a, F> {
     overrides: &'a Overrides,
     request: &'a Request<'a>,
+    /// Told each key as soon as it is known, so that what it needs is on its way while the next are made.
+    foresee: F,
     /// The last subject and whom it stands for: most limits in a row count by the same.
-    last: Option<(&'a [Per], Subject)>,
+    last: Subject,
+    last_per: Option<&'a [Per]>,
 }
 
 /// Why a limit has no part in a request.
@@ -90,9 +106,9 @@ pub enum Skipped {
     Cost,
 }
 
-impl<'a> Selecting<'a> {
-    pub(crate) const fn new(overrides: &'a Overrides, request: &'a Request<'a>) -> Self {
-        Self { overrides, request, last: None }
+impl<'a, F: Fn(&Key)> Selecting<'a, F> {
+    pub(crate) fn new(overrides: &'a Overrides, request: &'a Request<'a>, foresee: F) -> Self {
+        Self { overrides, request, foresee, last: Subject::default(), last_per: None }
     }
 
     #[inline]
@@ -112,71 +128,77 @@ impl<'a> Selecting<'a> {
         }
         let sized = rule.numbers.of(request.asker.tier).ok_or(Skipped::Tier)?;
         let overrides = self.overrides;
-        let subject = self.subject(&rule.per).ok_or(Skipped::Subject)?;
-        let action = rule.action(sized, request).ok_or(Skipped::Cost)?;
-        let mut key = sized.keys.current.key_of(subject);
-        let mode = rule.mode(&key);
-        let mut algorithm = &sized.algorithm;
-        if let Some(found) = overrides.find(rule, &key, request.now) {
-            algorithm = &found.algorithm;
-            key = found.key(key, subject);
+        self.find_subject(&rule.per).ok_or(Skipped::Subject)?;
+        let subject = &self.last;
+        let varied = if rule.varies { Some(rule.vary(sized, request).ok_or(Skipped::Cost)?) } else { None };
+        let Some(step) = plan.push(&sized.step, Planned { about: sized.about, role: Role::Limit }) else {
+            return Ok(());
+        };
+        step.key = sized.keys.current.key_of(subject);
+        if let Some(action) = varied {
+            step.action = action;
+            step.mode = rule.mode(&step.key);
         }
-        plan.push(sized, Role::Limit, Step { key, algorithm: *algorithm, action, mode });
+        if let Some(found) = overrides.find(rule, &step.key, request.now) {
+            step.algorithm = found.algorithm;
+            step.key = found.key(step.key, subject);
+        }
+        (self.foresee)(&step.key);
         if rule.has_more(sized) {
-            let own = Step { key, algorithm: sized.algorithm, action, mode };
+            let own = Step { algorithm: sized.step.algorithm, ..*step };
             let subject = subject.clone();
             self.add_rest((rule, sized), own, &subject, plan);
         }
         Ok(())
     }
 
-    fn subject(&mut self, per: &'a [Per]) -> Option<&Subject> {
-        if self.last.as_ref().is_none_or(|(last, _)| *last != per) {
-            self.last = Some((per, self.request.asker.subject(per)?));
+    /// Makes the subject that `per` describes the last one.
+    fn find_subject(&mut self, per: &'a [Per]) -> Option<()> {
+        if self.last_per != Some(per) {
+            self.last_per = self.request.asker.replace(per, &mut self.last).then_some(per);
         }
-        self.last.as_ref().map(|(_, subject)| subject)
+        self.last_per.map(|_| ())
     }
 
     /// What some limits have beside themselves: each a step like `own`.
     #[cold]
     fn add_rest(&self, (rule, sized): (&Rule, &Sized), own: Step, subject: &Subject, plan: &mut Plan) {
         if let Some(previous) = &sized.keys.previous {
-            plan.push(sized, Role::Previous, Step { key: previous.key_of(subject), ..own });
+            let about = Planned { about: sized.about, role: Role::Previous };
+            plan.push(&Step { key: previous.key_of(subject), ..own }, about);
         }
         for (prefix, algorithm) in &sized.aggregates {
             let network = self.request.asker.network(*prefix);
             let network = network.and_then(|network| self.request.asker.subject_at(&rule.per, &network));
             let Some(network) = network else { continue };
-            let step = Step { key: sized.keys.current.key_of(&network), algorithm: *algorithm, ..own };
-            plan.push(sized, Role::Network(*prefix), step);
+            let about = Planned { about: sized.about, role: Role::Network(*prefix) };
+            let key = sized.keys.current.key_of(&network);
+            plan.push(&Step { key, algorithm: *algorithm, ..own }, about);
         }
         if let Some(block) = &rule.block {
+            let about = Planned { about: sized.about, role: Role::Gate };
             let key = block.keys.current.key_of(&gate(subject));
-            plan.push(
-                sized,
-                Role::Gate,
-                Step { key, algorithm: block.algorithm, action: Action::Check, ..own },
-            );
+            plan.push(&Step { key, algorithm: block.algorithm, action: Action::Check, ..own }, about);
         }
     }
 }
 
 impl Plan {
     /// Policies with more limits than fit are refused when they are read, so none is left out here.
-    #[inline]
-    fn push(&mut self, sized: &Sized, role: Role, step: Step) {
-        if self.batch.push(step).is_ok() {
-            self.steps.push(Planned { about: sized.about, role });
-        }
+    #[inline(always)]
+    fn push(&mut self, model: &Step, planned: Planned) -> Option<&mut Step> {
+        let step = self.batch.push_like(model).ok()?;
+        self.steps.push(planned);
+        Some(step)
     }
 }
 
 impl RouteFilter {
-    fn matches(&self, matched: &dyn Fn(usize) -> bool) -> bool {
+    fn matches(&self, matched: &Matches) -> bool {
         match self {
             Self::Every => true,
-            Self::Of(routes) => routes.iter().any(|route| matched(*route)),
-            Self::Unmatched(routes) => !routes.iter().any(|route| matched(*route)),
+            Self::Of(routes) => routes.iter().any(|route| matched.contains(*route)),
+            Self::Unmatched(routes) => !routes.iter().any(|route| matched.contains(*route)),
         }
     }
 }
@@ -188,12 +210,12 @@ impl Rule {
     }
 
     /// What the request asks of this limit; none if there is nothing to ask.
-    fn action(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
+    fn vary(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
         let cost = match self.cost {
             Cost::Each(each) => each,
             Cost::Bytes => NonZeroU64::new(request.bytes.unwrap_or(UNDECLARED_BYTES))?,
         };
-        match sized.algorithm {
+        match sized.step.algorithm {
             Algorithm::Concurrency(_) => Some(Action::Acquire(request.permit?, cost)),
             _ => Some(Action::Consume(cost)),
         }

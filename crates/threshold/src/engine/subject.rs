@@ -21,9 +21,11 @@ pub(crate) struct Asker<'a> {
     account: Option<&'a str>,
 }
 
-/// What the parts behind it are. Part of every key: a number, once given, stays.
+/// What a part is. It is inside every key: a number, once given, stays.
 #[derive(Clone, Copy)]
 enum Mark {
+    /// It goes on with what the one before began.
+    None = 0,
     Ip = 1,
     Tenant = 2,
     UnknownTenant = 3,
@@ -52,34 +54,47 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// The subject that `per` describes; none if the request has no such subject. Each kind has a mark of its own, so
-    /// that no two kinds ever read the same.
+    /// The subject that `per` describes; none if the request has no such subject.
     pub(crate) fn subject(&self, per: &[Per]) -> Option<Subject> {
-        self.subject_at(per, &self.address)
+        let mut subject = Subject::default();
+        self.write(per, &self.address, &mut subject).then_some(subject)
     }
 
     /// The same with the larger network of `address`, which is a subject of its own.
     pub(crate) fn subject_at(&self, per: &[Per], address: &AddressKey) -> Option<Subject> {
         let mut subject = Subject::default();
-        let mut push = |mark: Mark, parts: &[&[u8]]| {
-            subject.mark(mark as u8);
-            parts.iter().for_each(|part| subject.push(part));
-        };
+        self.write(per, address, &mut subject).then_some(subject)
+    }
+
+    /// [`subject`](Self::subject) in the place of another; false if there is none.
+    #[inline]
+    pub(crate) fn replace(&self, per: &[Per], subject: &mut Subject) -> bool {
+        subject.clear();
+        self.write(per, &self.address, subject)
+    }
+
+    /// Each kind has a mark of its own, so that no two kinds ever read the same.
+    fn write(&self, per: &[Per], address: &AddressKey, subject: &mut Subject) -> bool {
         for per in per {
-            match (per, self.tenant, self.user) {
-                (Per::Ip, ..) => push(Mark::Ip, &[address.as_bytes()]),
-                (Per::Tenant, Some(tenant), _) => push(Mark::Tenant, &[tenant.as_bytes()]),
-                (Per::Tenant, None, _) => push(Mark::UnknownTenant, &[address.as_bytes()]),
+            let (mark, part) = match (per, self.tenant, self.user) {
+                (Per::Ip, ..) => (Mark::Ip, address.as_bytes()),
+                (Per::Tenant, Some(tenant), _) => (Mark::Tenant, tenant.as_bytes()),
+                (Per::Tenant, None, _) => (Mark::UnknownTenant, address.as_bytes()),
                 (Per::User, tenant, Some(user)) => {
                     let mark = if self.proven { Mark::User } else { Mark::NamedUser };
-                    push(mark, &[tenant.unwrap_or_default().as_bytes(), user.as_bytes()]);
+                    subject.push_marked(mark as u8, tenant.unwrap_or_default().as_bytes());
+                    (Mark::None, user.as_bytes())
                 }
-                (Per::User, _, None) => push(Mark::Anonymous, &[address.as_bytes()]),
-                (Per::Account, ..) => push(Mark::Account, &[self.account?.as_bytes()]),
-                (Per::Everyone, ..) => push(Mark::Everyone, &[]),
-            }
+                (Per::User, _, None) => (Mark::Anonymous, address.as_bytes()),
+                (Per::Account, ..) => match self.account {
+                    Some(account) => (Mark::Account, account.as_bytes()),
+                    None => return false,
+                },
+                (Per::Everyone, ..) => (Mark::Everyone, &[][..]),
+            };
+            subject.push_marked(mark as u8, part);
         }
-        Some(subject)
+        true
     }
 
     /// The larger network of `prefix` bits that the client is in; none for IPv4.
@@ -91,6 +106,6 @@ impl<'a> Asker<'a> {
 /// The gate that keeps a subject out: not the subject itself, even where algorithm and period are the limit's own.
 pub(crate) fn gate(subject: &Subject) -> Subject {
     let mut gate = subject.clone();
-    gate.mark(Mark::Gate as u8);
+    gate.push_marked(Mark::Gate as u8, &[]);
     gate
 }

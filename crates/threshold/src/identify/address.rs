@@ -11,32 +11,40 @@ use super::{forwarded, hops};
 
 /// An address as a subject: its family and the bits that count, ready to be part of a key.
 ///
-/// IPv4 counts whole. IPv6 counts up to a prefix, because whoever has one address has all of its network; the
-/// prefix is inside, so that a network and the larger one around it stay two subjects.
+/// IPv4 counts whole, as four bytes. IPv6 counts up to a prefix, because whoever has one address has all of its
+/// network; the prefix is inside, so that a network and the larger one around it stay two subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AddressKey([u8; 17]);
-
-/// Stands where an IPv6 key has its prefix, which is never 0.
-const IPV4: u8 = 0;
+pub struct AddressKey {
+    bytes: [u8; 17],
+    length: u8,
+}
 
 impl AddressKey {
-    /// The bytes, always as many: a part of a key.
+    /// The bytes: a part of a key.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8] {
-        &self.0
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
     }
 }
 
 /// The subject that `client` belongs to when `ipv6_prefix` bits of an IPv6 address count.
 #[must_use]
+#[inline]
 pub fn address_key(client: IpAddr, ipv6_prefix: u8) -> AddressKey {
-    let (first, bits) = match client.to_canonical() {
-        IpAddr::V4(address) => (IPV4, u128::from(address.to_bits())),
-        IpAddr::V6(address) => (ipv6_prefix, address.to_bits() & mask(ipv6_prefix)),
-    };
-    let mut bytes = [first; 17];
-    bytes[1..].copy_from_slice(&bits.to_be_bytes());
-    AddressKey(bytes)
+    let mut bytes = [0; 17];
+    match client.to_canonical() {
+        IpAddr::V4(address) => {
+            bytes[..4].copy_from_slice(&address.octets());
+            AddressKey { bytes, length: 4 }
+        }
+        IpAddr::V6(address) => {
+            bytes[0] = ipv6_prefix;
+            bytes[1..].copy_from_slice(&(address.to_bits() & mask(ipv6_prefix)).to_be_bytes());
+            // Behind the prefix there are only zeros.
+            AddressKey { bytes, length: if ipv6_prefix <= 64 { 9 } else { 17 } }
+        }
+    }
 }
 
 /// The client's address as a trusted peer tells it; nothing if it tells none.

@@ -68,8 +68,16 @@ impl<'a> Path<'a> {
     ///
     /// A path that servers could understand in a way that cannot be known here is refused. Refuse the request
     /// then (400): taken for a request of no route, it would get past the route's limits.
+    #[inline]
     pub fn read<T: AsRef<[u8]> + ?Sized>(target: &'a T) -> Result<Self, PathError> {
         let target = target.as_ref();
+        match read_plain(target) {
+            Some(plain) => Ok(Self { form: Form::Sent(plain), authority: None }),
+            None => Self::read_other(target),
+        }
+    }
+
+    fn read_other(target: &'a [u8]) -> Result<Self, PathError> {
         if target == b"*" {
             return Ok(Self { form: Form::Asterisk, authority: None });
         }
@@ -157,6 +165,28 @@ fn path_part(target: &[u8]) -> &[u8] {
     let end = target.iter().position(|byte| matches!(byte, b'?' | b'#'));
     &target[..end.unwrap_or(target.len())]
 }
+
+/// The path at the start of `target`, if a glance shows that all servers read it as it stands. Most paths are like
+/// that.
+#[inline]
+fn read_plain(target: &[u8]) -> Option<&[u8]> {
+    let end = target.iter().position(|byte| !PLAIN[usize::from(*byte)]).unwrap_or(target.len());
+    let ends = target.get(end).is_none_or(|byte| matches!(byte, b'?' | b'#'));
+    let starts = target.first() == Some(&b'/') && target.get(1) != Some(&b'/');
+    (starts && ends && end <= MAX_PATH).then(|| &target[..end])
+}
+
+/// Bytes that mean nothing but themselves anywhere in a path.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        plain[byte] = !(byte as u8).is_ascii_control()
+            && !matches!(byte as u8, b'%' | b'\\' | b';' | b'.' | b'?' | b'#');
+        byte += 1;
+    }
+    plain
+};
 
 /// An error and the byte at which it was met.
 type Met<T> = Result<T, (usize, PathErrorKind)>;

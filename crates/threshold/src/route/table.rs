@@ -83,6 +83,9 @@ impl Routes {
     pub fn matches(&self, method: &str, host: Option<&str>, path: &Path<'_>) -> Matches {
         let mut found = Matches::NONE;
         self.collect(self.every_host, method, path, &mut found);
+        if self.exact_hosts.is_empty() && self.parent_hosts.is_empty() {
+            return found;
+        }
         let hosts = [host.map(str::as_bytes), path.authority()];
         for name in hosts.into_iter().flatten().map(host::name) {
             let below = host::parents(name).filter_map(|parent| lookup(&self.parent_hosts, parent));

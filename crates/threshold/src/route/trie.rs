@@ -13,6 +13,9 @@ pub(super) struct Trie {
     case_sensitive: bool,
 }
 
+/// So many literals are looked at one by one.
+const FEW: usize = 4;
+
 /// Where patterns with the same first segments go on.
 #[derive(Clone, Debug, Default)]
 struct Node {
@@ -31,6 +34,13 @@ struct Node {
 struct Entry {
     route: u16,
     methods: Methods,
+}
+
+impl Node {
+    /// True if only `**` goes on from here.
+    const fn is_leaf(&self) -> bool {
+        self.literals.is_empty() && self.one.is_none() && self.ends.is_empty()
+    }
 }
 
 impl Trie {
@@ -77,36 +87,55 @@ impl Trie {
         new
     }
 
+    /// The place of `segment` among the literals, or the one it would have.
+    #[inline]
     fn find(&self, at: usize, segment: &[u8]) -> Result<usize, usize> {
+        let literals = &self.nodes[at].literals;
+        let same = |(text, _): &(String, usize)| text.as_bytes() == segment;
+        // Few and spelled as in the pattern is the common case, and looking at each is faster than halving.
+        if let Some(place) = literals.iter().take(FEW).position(same) {
+            return Ok(place);
+        }
         let order = |text: &[u8]| match self.case_sensitive {
             true => text.cmp(segment),
             false => compare_ignoring_case(text, segment),
         };
-        self.nodes[at].literals.binary_search_by(|(text, _)| order(text.as_bytes()))
+        literals.binary_search_by(|(text, _)| order(text.as_bytes()))
     }
 
     /// Adds the routes below `root` that match. No node is visited twice, whatever the path, and the depth is
     /// that of the deepest pattern.
     pub(super) fn collect(&self, root: usize, method: &str, mut path: Segments<'_>, found: &mut Matches) {
-        self.collect_rest(root, method, found);
-        let node = &self.nodes[root];
-        let Some(segment) = path.next() else {
-            return add(&node.ends, method, found);
-        };
-        if let Ok(place) = self.find(root, segment) {
-            self.collect(node.literals[place].1, method, path.clone(), found);
-        }
-        if let Some(one) = node.one {
-            self.collect(one, method, path, found);
+        let mut at = root;
+        loop {
+            self.collect_rest(at, method, found);
+            let node = &self.nodes[at];
+            if node.is_leaf() {
+                return;
+            }
+            let Some(segment) = path.next() else {
+                return add(&node.ends, method, found);
+            };
+            at = match (self.find(at, segment), node.one) {
+                (Ok(place), None) => node.literals[place].1,
+                (Ok(place), Some(one)) => {
+                    self.collect(one, method, path.clone(), found);
+                    node.literals[place].1
+                }
+                (Err(_), Some(one)) => one,
+                (Err(_), None) => return,
+            };
         }
     }
 
     /// Adds the routes whose pattern is the way to `node` and `**`.
+    #[inline]
     pub(super) fn collect_rest(&self, node: usize, method: &str, found: &mut Matches) {
         add(&self.nodes[node].rest, method, found);
     }
 }
 
+#[inline]
 fn add(entries: &[Entry], method: &str, found: &mut Matches) {
     for entry in entries.iter().filter(|entry| entry.methods.contains(method)) {
         found.insert(entry.route);

@@ -78,7 +78,7 @@ impl Service {
     /// The limit that refuses such a request.
     pub(crate) async fn refused_by(&self, ask: &Ask) -> &'static str {
         let decision = self.ask(ask).await;
-        match decision.refusal().map(|refusal| &refusal.reason) {
+        match decision.refusal().map(|refusal| refusal.reason) {
             Some(Reason::Limit(by)) => by.limit,
             Some(_) => "path",
             None => "nobody",

@@ -105,10 +105,9 @@ struct Subject {
 impl Subject {
     fn new(max: usize) -> Self {
         // No overflow: a list that finds no room is refused, so that all there is stands in the lists.
-        let room =
-            Room { states: Budget::new(max), overflow: Budget::new(0), shortages: Shortages::default() };
+        let room = Room::new(max, 0, 1);
         let room = Arc::new(room);
-        let shard = Shard::new(0.0, Arc::clone(&room));
+        let shard = Shard::new(0, Arc::clone(&room));
         let keys = HashSet::with_capacity(1 << 15);
         Self { room, shard, now: NOON, keys, heap: Mark::here() }
     }

@@ -10,7 +10,6 @@ use proptest::prelude::*;
 use threshold_core::{Algorithm, AlgorithmKind, Span, Step, Timestamp, transition};
 
 use super::*;
-use crate::memory::budget::Shortages;
 use crate::memory::heap::Mark;
 use crate::memory::shard::{Room, Shard};
 use judge::Judge;
@@ -39,7 +38,7 @@ proptest! {
         limits_with_room in 0_usize..6,
     ) {
         let room = room(limits_with_room * BYTES);
-        let mut shard = Shard::new(0.0, Arc::clone(&room));
+        let mut shard = Shard::new(0, Arc::clone(&room));
         let mut now = NOON;
         let mut judges: Vec<Judge> = (0..KINDS.len() * 24).map(|_| Judge::with_room_for(requests.len())).collect();
         let heap = Mark::here();
@@ -90,11 +89,7 @@ fn a_limit_goes_when_all_of_its_buckets_have_expired_and_not_before() {
 }
 
 fn room(overflow: usize) -> Arc<Room> {
-    Arc::new(Room {
-        states: Budget::new(0),
-        overflow: Budget::new(overflow),
-        shortages: Shortages::default(),
-    })
+    Arc::new(Room::new(0, overflow, 1))
 }
 
 fn charge(shard: &mut Shard, limit: usize, subject: u64, cost: u64, now: Timestamp) -> bool {

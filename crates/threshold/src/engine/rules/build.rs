@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use smallvec::SmallVec;
-use threshold_core::{Algorithm, AlgorithmKind, LimitError, LimitId, Rate, Span};
+use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, Span, Step};
 
 use super::super::names::{About, lasting};
 use super::{Block, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
@@ -11,7 +11,8 @@ use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TokenSource, UserSource,
 };
 use crate::policy::{
-    self, Consistency, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy, UNMATCHED,
+    self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy,
+    UNMATCHED,
 };
 use crate::route::{RouteError, Routes};
 
@@ -71,7 +72,7 @@ impl Rules {
                 let rates = || policy.tiers.0.iter().map(|(_, tier)| tier.get(category));
                 let tiers = rates().map(|rate| rate.map(|rate| sized(rate)).transpose());
                 let cost = rates().flatten().next().map(|rate| policy::cost(limit, rate));
-                let cost = cost.unwrap_or(policy::Cost::Each(NonZeroU64::MIN));
+                let cost = cost.unwrap_or(Cost::Each(NonZeroU64::MIN));
                 (Numbers::ByTier(tiers.collect::<Result<_, _>>()?), cost)
             }
         };
@@ -83,6 +84,9 @@ impl Rules {
             routes: self.route_filter(policy, limit),
             per: policy::subjects(limit).into(),
             numbers,
+            varies: cost == Cost::Bytes
+                || policy::kind(limit) == AlgorithmKind::Concurrency
+                || matches!(limit.enforce, Enforce::Percent(_)),
             cost,
             enforce: limit.enforce,
             block: limit.block_for.as_ref().map(|span| block(id, span.value, secrets)).transpose()?,
@@ -101,7 +105,7 @@ impl Rules {
 
     fn sized(&self, limit: &Limit, rate: &Rate, secrets: &Secrets) -> Result<Sized, BuildRulesError> {
         let (id, kind) = (&limit.id.value, policy::kind(limit));
-        let algorithm = build(id, kind, rate)?;
+        let (algorithm, cost) = (build(id, kind, rate)?, policy::cost(limit, rate));
         let widened = |&(prefix, times): &(u8, u32)| {
             let rate = widen(rate, u64::from(times));
             Ok::<_, BuildRulesError>((prefix, build(id, kind, &rate)?))
@@ -117,13 +121,13 @@ impl Rules {
                 limit.error.as_ref().map_or(code(limit.layer.value), |error| error.value.as_str()),
             ),
             silent: limit.silent,
-            bytes: policy::cost(limit, rate) == policy::Cost::Bytes,
+            bytes: cost == Cost::Bytes,
         };
         Ok(Sized {
             about: about.lasting(),
             keys: secrets.keys(id, &algorithm),
             aggregates: aggregates.iter().map(widened).collect::<Result<_, _>>()?,
-            algorithm,
+            step: model(limit, algorithm, cost),
         })
     }
 
@@ -143,6 +147,16 @@ impl Rules {
             Some(_) => RouteFilter::Of(named(limit)),
         }
     }
+}
+
+/// The step of a request to a limit, without the key.
+fn model(limit: &Limit, algorithm: Algorithm, cost: Cost) -> Step {
+    let cost = match cost {
+        Cost::Each(each) => each,
+        Cost::Bytes => NonZeroU64::MIN,
+    };
+    let step = Step::consume(Key::from_raw(0, 0), algorithm, cost);
+    if limit.enforce == Enforce::On { step } else { step.observed() }
 }
 
 /// The code of a refusal, if the limit has none of its own.

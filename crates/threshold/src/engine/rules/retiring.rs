@@ -34,7 +34,7 @@ impl Rule {
     /// True if this is the same limit as `before`, whatever its numbers: states of the one are states of the other.
     fn goes_on(&self, before: &Self) -> bool {
         let same = |old: &Sized| {
-            let identity = |sized: &Sized| (sized.algorithm.kind(), sized.algorithm.period());
+            let identity = |sized: &Sized| (sized.step.algorithm.kind(), sized.step.algorithm.period());
             self.numbers.all().any(|new| identity(new) == identity(old))
         };
         self.id == before.id && self.per == before.per && before.numbers.all().all(same)
@@ -42,7 +42,7 @@ impl Rule {
 
     /// How long what was charged may be felt.
     fn window(&self) -> Span {
-        let depth = |sized: &Sized| sized.algorithm.memory();
+        let depth = |sized: &Sized| sized.step.algorithm.memory();
         self.numbers.all().map(depth).max().unwrap_or(Span::ZERO)
     }
 }
