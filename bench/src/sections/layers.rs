@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
 
 use threshold::RateLimiter;
 use threshold::Secret;
-use threshold::engine::{Engine, Extras, Rules, Secrets};
+use threshold::engine::{Decision, Engine, Extras, Rules, Secrets};
 use threshold::identify::{Facts, Identity};
 use threshold::policy::Policy;
 
@@ -25,6 +26,9 @@ use crate::workload::{Asked, Pattern, user_keys};
 pub(crate) const PATTERN: &str = "layers-at-hand";
 pub(crate) const SINGLE: &str = "one limit";
 pub(crate) const LAYERS: &str = "four layers";
+
+/// The users belong to so many tenants. With one alone, two threads would mostly wait for each other.
+static TENANTS: LazyLock<Vec<String>> = LazyLock::new(|| (0..100).map(|i| format!("tenant-{i}")).collect());
 
 /// Wide open, as the single limit is: what is timed are decisions, not refusals.
 const POLICY: &str = r#"
@@ -69,7 +73,10 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     let single = limiter("user", Quota::OPEN, &store()?)?;
     let engine = engine()?;
     let charged = progress::step("layers: filling", || {
-        keys.iter().all(|key| decide(&single, key, 1)) && keys.iter().all(|key| ask(&engine, key))
+        let mut decision = Decision::default();
+        let mut numbered = keys.iter().map(|key| (number(key), key.as_str()));
+        keys.iter().all(|key| decide(&single, key, 1))
+            && numbered.all(|user| ask(&engine, user, &mut decision))
     });
     if !charged {
         return Err("a key was refused before the timing".into());
@@ -86,16 +93,22 @@ fn engine() -> Outcome<Engine> {
     let secrets = Secrets::new(Secret::new([7; 16]));
     let policy = Policy::read("layers.toml", POLICY, &|_| None)?;
     let rules = Rules::new(&policy, &secrets, &|_| None)?;
-    Ok(Engine::new(rules, secrets, store()?, store()?))
+    // One store serves the edge and the other layers, as where everything is in memory.
+    let store = store()?;
+    Ok(Engine::new(rules, secrets, store.clone(), store))
 }
 
-/// One request of a user from an address of its own.
-fn ask(engine: &Engine, user: &str) -> bool {
-    let number = user.bytes().skip(5).fold(0, |sum: u32, digit| sum * 10 + u32::from(digit - b'0'));
+/// The number in a user's name.
+fn number(user: &str) -> u32 {
+    user.bytes().skip(5).fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'))
+}
+
+/// One request of the user of that number, from an address of its own.
+fn ask(engine: &Engine, (number, user): (u32, &str), decision: &mut Decision) -> bool {
     let client = IpAddr::V4(Ipv4Addr::from(0x0B00_0000 | number));
     let identity = Identity {
         client,
-        tenant: Some(Cow::Borrowed("acme")),
+        tenant: Some(Cow::Borrowed(&TENANTS[number as usize % TENANTS.len()])),
         tenant_verified: true,
         user: Some(Cow::Borrowed(user)),
         user_kind: None,
@@ -109,7 +122,8 @@ fn ask(engine: &Engine, user: &str) -> bool {
         bytes: Some(0),
         headers: &(),
     };
-    engine.decide_now(&facts, &identity, Extras::default()).allowed()
+    engine.decide_into(&facts, &identity, Extras::default(), decision);
+    decision.allowed()
 }
 
 fn one_limit<'a>(limiter: &'a RateLimiter, asked: &'a Asked<'a>) -> Contender<'a> {
@@ -120,8 +134,14 @@ fn one_limit<'a>(limiter: &'a RateLimiter, asked: &'a Asked<'a>) -> Contender<'a
 }
 
 fn four_layers<'a>(engine: &'a Engine, asked: &'a Asked<'a>) -> Contender<'a> {
+    let numbers: Vec<u32> = asked.keys.iter().map(|key| number(key)).collect();
     let run = move |piece: &[u32]| {
-        piece.iter().filter(|&&index| !ask(engine, &asked.keys[index as usize])).count() as u64
+        let mut decision = Decision::default();
+        let mut refuses = |index: u32| {
+            let index = index as usize;
+            !ask(engine, (numbers[index], &asked.keys[index]), &mut decision)
+        };
+        piece.iter().filter(|&&index| refuses(index)).count() as u64
     };
     Contender { name: LAYERS.to_owned(), order: &asked.order, per_decision: 1, run: Box::new(run) }
 }

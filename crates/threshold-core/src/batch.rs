@@ -192,6 +192,12 @@ impl Batch {
         Ok(&mut self.steps[at])
     }
 
+    /// Makes room for the steps of another request.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.steps.clear();
+    }
+
     /// The partition.
     #[must_use]
     pub const fn partition(&self) -> Partition {
@@ -217,8 +223,8 @@ impl Verdict {
     /// True if the step was admitted.
     #[must_use]
     #[inline]
-    pub fn admitted(&self) -> bool {
-        self.retry == Retry::Now
+    pub const fn admitted(&self) -> bool {
+        matches!(self.retry, Retry::Now)
     }
 }
 
@@ -233,7 +239,7 @@ impl Outcome {
     /// Adds the verdict on the next step, of `mode`.
     #[inline(always)]
     pub fn push(&mut self, mode: Mode, verdict: Verdict) {
-        if mode == Mode::Enforce {
+        if mode == Mode::Enforce && !verdict.admitted() {
             self.retry = self.retry.max(verdict.retry);
         }
         self.verdicts.push(verdict);
@@ -242,7 +248,7 @@ impl Outcome {
     /// True if no enforce step refused: everything admitted was charged.
     #[must_use]
     #[inline]
-    pub fn admitted(&self) -> bool {
-        self.retry == Retry::Now
+    pub const fn admitted(&self) -> bool {
+        matches!(self.retry, Retry::Now)
     }
 }

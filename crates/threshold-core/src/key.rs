@@ -8,12 +8,15 @@
 //!
 //! Because the limit is inside the hash key, no subject of one limit can meet a subject of another.
 
+mod words;
+
 use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
+use words::WordHasher;
 
 /// The secret behind every key. Its `Debug` form never shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub struct LimitKey {
     /// For subjects of one part. Keyed already: copying a hasher is cheaper than keying it anew.
     one: SipHasher13,
     /// For subjects of several parts.
-    several: SipHasher13,
+    several: WordHasher,
     tag: u64,
 }
 
@@ -71,9 +74,14 @@ impl Secret {
             feed(&mut hasher, algorithm.kind().name().as_bytes());
             feed(&mut hasher, &algorithm.period().as_micros().to_le_bytes());
             let hash = hasher.finish128();
-            SipHasher13::new_with_keys(hash.h1, hash.h2)
+            (hash.h1, hash.h2)
         };
-        LimitKey { one: derive(b"one"), several: derive(b"several"), tag: derive(b"tag").finish() }
+        let (one, several) = (derive(b"one"), derive(b"several"));
+        LimitKey {
+            one: SipHasher13::new_with_keys(one.0, one.1),
+            several: WordHasher::new(several.0, several.1),
+            tag: derive(b"tag").0,
+        }
     }
 }
 
@@ -95,8 +103,8 @@ impl LimitKey {
     #[must_use]
     #[inline(always)]
     pub fn key_of(&self, subject: &Subject) -> Key {
-        let hash = self.several.hash(subject.bytes());
-        Key { high: hash.h2, low: hash.h1, limit: self.tag }
+        let [low, high] = self.several.hash(subject.words());
+        Key { high, low, limit: self.tag }
     }
 }
 
@@ -106,10 +114,10 @@ impl LimitKey {
 /// recent writes stands still for as long as a hash takes.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    here: [[u8; 8]; ROOM],
+    here: [u64; ROOM],
     /// How many words there are; past `ROOM` all of them are in `spilled`.
     length: usize,
-    spilled: Vec<[u8; 8]>,
+    spilled: Vec<u64>,
 }
 
 /// Words enough for most subjects.
@@ -131,15 +139,14 @@ impl Subject {
     }
 
     /// Adds a part with a mark that says what it is.
-    #[inline]
+    #[inline(always)]
     pub fn push_marked(&mut self, mark: u8, part: &[u8]) {
         // No part is as long as 2⁵⁶ bytes.
         self.write(u64::from(mark) << 56 | part.len() as u64);
         let (words, rest) = part.as_chunks();
         words.iter().for_each(|word| self.write(u64::from_le_bytes(*word)));
         if !rest.is_empty() {
-            // The length says where it ends, so zeros may follow.
-            self.write(rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+            self.write(last_word(rest));
         }
     }
 
@@ -152,7 +159,7 @@ impl Subject {
     #[inline]
     fn write(&mut self, word: u64) {
         match self.here.get_mut(self.length) {
-            Some(place) => *place = word.to_le_bytes(),
+            Some(place) => *place = word,
             None => self.spill(word),
         }
         self.length += 1;
@@ -164,25 +171,42 @@ impl Subject {
             self.spilled.clear();
             self.spilled.extend(self.here);
         }
-        self.spilled.push(word.to_le_bytes());
+        self.spilled.push(word);
     }
 
     #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.here.get(..self.length).unwrap_or(&self.spilled).as_flattened()
+    fn words(&self) -> &[u64] {
+        self.here.get(..self.length).unwrap_or(&self.spilled)
+    }
+}
+
+/// Fewer than eight bytes as one word, with zeros behind them: the part's length says where it ends.
+#[inline]
+fn last_word(rest: &[u8]) -> u64 {
+    match rest {
+        [] => 0,
+        [a] => u64::from(*a),
+        [a, b] => u64::from(u16::from_le_bytes([*a, *b])),
+        [a, b, c] => u64::from(u32::from_le_bytes([*a, *b, *c, 0])),
+        _ => {
+            let (first, last) = (rest.first_chunk(), rest.last_chunk());
+            let word = |four: Option<&[u8; 4]>| four.map_or(0, |four| u64::from(u32::from_le_bytes(*four)));
+            // Four bytes from each end: where they overlap they agree.
+            word(first) | word(last) << (8 * (rest.len() - 4))
+        }
     }
 }
 
 impl Default for Subject {
     #[inline]
     fn default() -> Self {
-        Self { here: [[0; 8]; ROOM], length: 0, spilled: Vec::new() }
+        Self { here: [0; ROOM], length: 0, spilled: Vec::new() }
     }
 }
 
 impl PartialEq for Subject {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
+        self.words() == other.words()
     }
 }
 
@@ -380,6 +404,21 @@ mod tests {
         ];
         assert_eq!(HashSet::from(keys).len(), keys.len());
         assert_eq!(limit.key("abc"), limit.key(&["abc"][..]), "one part is one part");
+    }
+
+    #[test]
+    fn every_byte_of_every_length_counts() {
+        let limit = limit(1, "api", "1/s");
+        let mut seen = HashSet::new();
+        for length in 0..200 {
+            let name = vec![b'x'; length];
+            assert!(seen.insert(limit.key((name.clone(), "y"))), "length {length}");
+            for at in 0..length {
+                let mut other = name.clone();
+                other[at] = b'z';
+                assert!(seen.insert(limit.key((other, "y"))), "byte {at} of {length}");
+            }
+        }
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub mod time;
 pub mod transition;
 
 pub use algorithm::{Algorithm, AlgorithmKind, LimitError};
-pub use batch::{Action, Batch, BatchError, Mode, Outcome, Partition, PermitId, Retry, Step, Verdict};
+pub use batch::{
+    Action, Batch, BatchError, MAX_STEPS, Mode, Outcome, Partition, PermitId, Retry, Step, Verdict,
+};
 pub use guarantee::Guarantee;
 pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Parts, Secret, Subject};
 pub use rate::{Rate, RateError, Unit};

@@ -28,7 +28,7 @@ use subject::Asker;
 pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation};
 pub use overrides::{Override, OverrideError};
-pub use rules::{BuildRulesError, Rule, Rules, Secrets};
+pub use rules::{BuildRulesError, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
 
 /// Makes decisions by a policy, over a store.
@@ -102,7 +102,8 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     async fn judge(&self, state: &State, asking: Asking<'_>) -> Result<Decision, StoreError> {
-        let mut decision = Decision::new(self.edge.now(), asking.identity);
+        let mut decision = Decision::default();
+        decision.begin(self.edge.now(), asking.identity);
         if self.arrive(state, asking, &mut decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
             decision.conclude();
@@ -136,9 +137,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let matched = state.rules.routes.matches(asking.facts.method, asking.facts.host, path);
         let request = Request::new(&state.rules, asking, &matched, decision.at);
         let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
-        select::edge(&state.rules, &state.overrides, &request, |key| self.edge.prefetch(key), edge);
-        // Before the edge has judged, so that what both stores need is on its way meanwhile.
-        select::inner(&state.rules, &state.overrides, &request, |key| self.store.prefetch(key), inner);
+        select::edge(&state.rules, &state.overrides, &request, edge);
+        edge.batch.steps().iter().for_each(|step| self.edge.prefetch(&step.key));
+        // Before the edge judges, so that the waits for memory overlap.
+        select::inner(&state.rules, &state.overrides, &request, inner);
+        inner.batch.steps().iter().for_each(|step| self.store.prefetch(&step.key));
         self.pass_edge(decision) && !decision.inner.plan.steps.is_empty()
     }
 
@@ -184,10 +187,15 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// Puts `rules` in force, between two decisions: what was consumed stays consumed, and limits that became other
     /// limits stay in force beside them for one of their windows.
-    pub fn reload(&self, mut rules: Rules) {
+    ///
+    /// # Errors
+    ///
+    /// If too many limits would stay in force that way. Nothing has changed then.
+    pub fn reload(&self, mut rules: Rules) -> Result<(), ReloadError> {
         let overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.retire(&self.state.load().rules, self.edge.now());
+        rules.retire(&self.state.load().rules, self.edge.now())?;
         self.swap(Arc::new(rules), &overrides);
+        Ok(())
     }
 
     /// Sets an override, or changes the one of the same id. It acts at once.
@@ -236,18 +244,32 @@ impl<S: Store, C: Clock> Engine<S, C> {
 }
 
 impl<C: Clock> Engine<MemoryStore<C>, C> {
-    /// [`decide_for`](Self::decide_for) without a future: a store in memory never waits for anything but a lock.
+    /// [`decide_for`](Self::decide_for) without a future: a store in memory never waits for anything but a lock. Both
+    /// stores are asked at the edge's time.
     pub fn decide_now(&self, facts: &Facts<'_>, identity: &Identity<'_>, extras: Extras<'_>) -> Decision {
-        let mut decision = Decision::new(self.edge.now(), identity);
-        if self.arrive(&self.state.load(), Asking { facts, identity, extras }, &mut decision) {
+        let mut decision = Decision::default();
+        self.decide_into(facts, identity, extras, &mut decision);
+        decision
+    }
+
+    /// [`decide_now`](Self::decide_now) for who has a place for the decision, which is large. What it was before does
+    /// not matter.
+    pub fn decide_into(
+        &self,
+        facts: &Facts<'_>,
+        identity: &Identity<'_>,
+        extras: Extras<'_>,
+        decision: &mut Decision,
+    ) {
+        decision.begin(self.edge.now(), identity);
+        if self.arrive(&self.state.load(), Asking { facts, identity, extras }, decision) {
             let Asked { plan, outcome } = &mut decision.inner;
-            self.store.apply_into(&plan.batch, self.store.now(), outcome);
+            self.store.apply_into(&plan.batch, decision.at, outcome);
             decision.conclude();
             if !decision.allowed() {
                 let _ = self.store.apply_now(&decision.inner.gates());
             }
         }
-        decision
     }
 }
 

@@ -33,6 +33,7 @@ mod jwt;
 mod jwt;
 mod rules;
 mod tenant;
+mod tier;
 mod user;
 
 use std::borrow::Cow;
@@ -47,7 +48,10 @@ pub use cidr::{Cidr, CidrError};
 pub use doubt::{BadId, BadToken, Doubt, Doubts};
 pub use error::IdentityError;
 pub use facts::{Facts, Headers};
-pub use rules::{ClientIp, IdentityRules, JwtKey, JwtRules, TenantSource, TokenSource, UserSource};
+pub use rules::{
+    ClientIp, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource, UserSource,
+};
+use user::Also;
 pub use user::UserKind;
 
 /// The longest id of a tenant, a user or an account.
@@ -62,6 +66,7 @@ pub struct Identifier {
     ipv6_prefix: u8,
     ipv6_aggregates: Vec<u8>,
     tenant: Option<TenantSource>,
+    tier: Option<TierSource>,
     users: Vec<user::Source>,
 }
 
@@ -74,6 +79,8 @@ pub struct Identity<'a> {
     pub tenant: Option<Cow<'a, str>>,
     /// Whether a verified token or a trusted proxy named the tenant; if not, only the request did.
     pub tenant_verified: bool,
+    /// The tier that a verified token or a trusted proxy names.
+    pub tier: Option<Cow<'a, str>>,
     /// The user's id. Without one the request is anonymous.
     pub user: Option<Cow<'a, str>>,
     /// How the user was recognised.
@@ -90,20 +97,20 @@ impl Identifier {
             user::checked(name.clone(), "header")?;
         }
         let tenant = rules.tenant.map(tenant::source).transpose()?;
-        let claim = match &tenant {
-            Some(TenantSource::JwtClaim(name)) => Some(name.as_str()),
-            _ => None,
-        };
-        if claim.is_some() && !rules.user.iter().any(|source| matches!(source, UserSource::Jwt(_))) {
-            return Err(IdentityError::ClaimWithoutToken);
+        let tier = rules.tier.map(tier::source).transpose()?;
+        let claims = claims(tenant.as_ref(), tier.as_ref());
+        if !rules.user.iter().any(|source| matches!(source, UserSource::Jwt(_))) {
+            let without = claims.tenant.as_ref().map(|_| "tenant").or(claims.tier.as_ref().map(|_| "tier"));
+            without.map_or(Ok(()), |what| Err(IdentityError::ClaimWithoutToken(what)))?;
         }
-        let users = user::sources(rules.user, claim)?;
+        let users = user::sources(rules.user, &claims)?;
         Ok(Self {
             trusted: rules.trusted_proxies,
             client_ip: rules.client_ip,
             ipv6_prefix: rules.ipv6_prefix,
             ipv6_aggregates: rules.ipv6_aggregates,
             tenant,
+            tier,
             users,
         })
     }
@@ -117,12 +124,13 @@ impl Identifier {
         let question = user::Question { facts, trusted: self.trusts(facts.peer), now };
         let user = user::find(&self.users, question, &mut doubts);
         let (user, user_kind, claimed) = match user {
-            Some(user) => (Some(user.id), Some(user.kind), user.tenant),
-            None => (None, None, None),
+            Some(user) => (Some(user.id), Some(user.kind), user.also),
+            None => (None, None, Also::default()),
         };
-        let tenant = self.tenant(question, claimed, &mut doubts);
+        let tenant = self.tenant(question, claimed.tenant, &mut doubts);
+        let tier = self.tier(question, claimed.tier, &mut doubts);
         let tenant_verified = tenant.is_some() && self.tenant.as_ref().is_some_and(tenant::is_verified);
-        Identity { client, tenant, tenant_verified, user, user_kind, doubts }
+        Identity { client, tenant, tenant_verified, tier, user, user_kind, doubts }
     }
 
     /// The client's address alone, and what was doubtful about it: enough to turn somebody away at the edge
@@ -169,6 +177,31 @@ impl Identifier {
             None
         })
     }
+
+    fn tier<'a>(
+        &self,
+        question: user::Question<'_, 'a>,
+        claimed: Option<String>,
+        doubts: &mut Doubts,
+    ) -> Option<Cow<'a, str>> {
+        tier::find(self.tier.as_ref()?, question, claimed).unwrap_or_else(|doubt| {
+            doubt::note(doubts, doubt);
+            None
+        })
+    }
+}
+
+/// The claims that a token may name a tenant and a tier in.
+fn claims(tenant: Option<&TenantSource>, tier: Option<&TierSource>) -> Also<String> {
+    let tenant = match tenant {
+        Some(TenantSource::JwtClaim(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let tier = match tier {
+        Some(TierSource::JwtClaim(name)) => Some(name.clone()),
+        _ => None,
+    };
+    Also { tenant, tier }
 }
 
 fn check_prefixes(rules: &IdentityRules) -> Result<(), IdentityError> {

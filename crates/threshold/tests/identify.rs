@@ -33,6 +33,7 @@ const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 struct Seen {
     client: IpAddr,
     tenant: Option<String>,
+    tier: Option<String>,
     user: Option<String>,
     kind: Option<UserKind>,
     doubts: Vec<Doubt>,
@@ -56,6 +57,7 @@ fn see_with(identifier: &Identifier, facts: &Facts<'_>) -> Seen {
     Seen {
         client: identity.client,
         tenant: identity.tenant.map(Into::into),
+        tier: identity.tier.map(Into::into),
         user: identity.user.map(Into::into),
         kind: identity.user_kind,
         doubts: identity.doubts.to_vec(),

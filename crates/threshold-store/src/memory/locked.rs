@@ -15,8 +15,9 @@ use crate::sync::Guard;
 /// two can wait for each other.
 pub(super) struct Locked<'a> {
     held: SmallVec<[(usize, Guard<'a, Shard>); FEW]>,
-    /// Where in `held` the shard of each step is, and which step is likely to come next: steps come in order.
-    places: SmallVec<[u16; FEW]>,
+    /// Where in `held` the shard of each of the first steps is, and which step is likely to come next: steps come in
+    /// order.
+    places: [u16; FEW],
     next: usize,
     shards: usize,
 }
@@ -31,7 +32,7 @@ impl<'a> Locked<'a> {
     /// No lock yet, of so many `shards`.
     #[inline]
     pub(super) fn new(shards: usize) -> Self {
-        Self { held: SmallVec::new(), places: SmallVec::new(), next: 0, shards }
+        Self { held: SmallVec::new(), places: [0; FEW], next: 0, shards }
     }
 
     /// Locks what `steps` need.
@@ -39,7 +40,6 @@ impl<'a> Locked<'a> {
     pub(super) fn lock(&mut self, shards: &'a [Padded], steps: &[Step]) {
         let wanted = |(number, step): (usize, &Step)| shard_of(&step.key, shards.len()) << STEP_BITS | number;
         let numbered = steps.iter().enumerate();
-        self.places.resize(steps.len(), 0);
         if steps.len() <= FEW {
             let mut few = [usize::MAX; FEW];
             few.iter_mut().zip(numbered).for_each(|(place, step)| *place = wanted(step));
@@ -62,7 +62,9 @@ impl<'a> Locked<'a> {
                 self.held.push((index, shards[index].0.lock()));
                 last = index;
             }
-            self.places[number] = (self.held.len() - 1) as u16;
+            if let Some(place) = self.places.get_mut(number) {
+                *place = (self.held.len() - 1) as u16;
+            }
         }
     }
 

@@ -81,7 +81,8 @@ impl World {
         self.pass_time();
         if self.dice.once_in(12) {
             let policy = self.dice.roll(POLICIES.len() as u64) as usize;
-            self.engine.reload(rules(policy, &Secrets::new(Secret::new([3; 16]))));
+            let reloaded = self.engine.reload(rules(policy, &Secrets::new(Secret::new([3; 16]))));
+            reloaded.expect("few limits change");
         }
         let client = self.dice.pick(&self.clients.clone()).clone();
         if client.kind == Kind::Honest && !self.may_send() {

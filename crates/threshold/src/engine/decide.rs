@@ -13,6 +13,7 @@ use crate::route::PathError;
 
 /// What is told to a caller about one request.
 #[must_use = "a decision may be a refusal"]
+#[derive(Default)]
 pub struct Decision {
     pub(crate) at: Timestamp,
     pub(crate) refused: Option<Refused>,
@@ -156,15 +157,12 @@ impl Decision {
     }
 
     /// Nothing asked yet, at `at`.
-    #[inline(always)]
-    pub(crate) fn new(at: Timestamp, identity: &Identity<'_>) -> Self {
-        Self {
-            at,
-            refused: None,
-            doubts: identity.doubts.clone(),
-            edge: Asked::default(),
-            inner: Asked::default(),
-        }
+    #[inline]
+    pub(crate) fn begin(&mut self, at: Timestamp, identity: &Identity<'_>) {
+        (self.at, self.refused) = (at, None);
+        self.doubts.clone_from(&identity.doubts);
+        self.edge.clear();
+        self.inner.clear();
     }
 
     /// Concludes from what the edge answered.
@@ -188,6 +186,12 @@ impl Decision {
 }
 
 impl Asked {
+    #[inline]
+    fn clear(&mut self) {
+        self.plan.clear();
+        self.outcome.clear(Timestamp::default());
+    }
+
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let steps = self.plan.steps.iter().zip(self.plan.batch.steps());
         steps.zip(&self.outcome.verdicts).map(|((planned, step), verdict)| {

@@ -102,14 +102,14 @@ impl<S: Store, C: Clock> Engine<S, C> {
         identity: &Identity<'_>,
         extras: Extras<'_>,
     ) -> Result<Explanation, StoreError> {
-        let state = self.state.load_full();
+        let state = self.state.load();
         let Ok(path) = Path::read(facts.path) else { return Ok(Explanation::none()) };
         let matched = state.rules.routes.matches(facts.method, facts.host, &path);
         let asking = Asking { facts, identity, extras };
         let request = Request::new(&state.rules, asking, &matched, self.edge.now());
-        let mut decision = Decision::new(request.now, identity);
+        let mut decision = Decision::default();
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
-        let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request, |_| {}), Vec::new());
+        let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request), Vec::new());
         for rule in state.rules.limits() {
             let plan = if rule.layer == Layer::Edge { &mut edge.plan } else { &mut inner.plan };
             let why_not = selecting.try_add(rule, plan).err();

@@ -14,6 +14,7 @@ use crate::policy::{Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
 use crate::route::Routes;
 
 pub use build::BuildRulesError;
+pub use retiring::ReloadError;
 pub(crate) use retiring::Retiring;
 
 /// The secrets behind every key: the one of now, and the one before while keys made with it still count.
@@ -34,6 +35,8 @@ pub struct Rules {
     pub(crate) inner: Vec<Rule>,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
+    /// The names of the tiers; everywhere else they are known by their place here.
+    pub(crate) tiers: Vec<String>,
     /// The tier of each tenant that the policy knows.
     pub(crate) tenants: HashMap<String, usize>,
     pub(crate) unknown_tier: Option<usize>,
@@ -150,6 +153,11 @@ impl Rules {
     /// The limits of all layers, the edge first.
     pub fn limits(&self) -> impl Iterator<Item = &Rule> {
         self.edge.iter().chain(&self.inner)
+    }
+
+    /// The index of the tier called `name`.
+    pub(crate) fn tier(&self, name: &str) -> Option<usize> {
+        self.tiers.iter().position(|tier| tier == name)
     }
 
     /// The limit called `id`.

@@ -54,37 +54,23 @@ pub(crate) struct Request<'a> {
 }
 
 /// Plans the edge: by address, before all else.
-pub(crate) fn edge(
-    rules: &Rules,
-    overrides: &Overrides,
-    request: &Request<'_>,
-    foresee: impl Fn(&Key),
-    plan: &mut Plan,
-) {
-    let mut selecting = Selecting::new(overrides, request, foresee);
+pub(crate) fn edge(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(overrides, request);
     rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
 }
 
 /// Plans all other layers, charged as one.
-pub(crate) fn inner(
-    rules: &Rules,
-    overrides: &Overrides,
-    request: &Request<'_>,
-    foresee: impl Fn(&Key),
-    plan: &mut Plan,
-) {
-    let mut selecting = Selecting::new(overrides, request, foresee);
+pub(crate) fn inner(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(overrides, request);
     rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
     let retiring = rules.retiring.iter().filter(|retiring| request.now < retiring.until);
     retiring.for_each(|retiring| selecting.add(&retiring.rule, plan));
 }
 
 /// A plan in the making.
-pub(crate) struct Selecting<'a, F> {
+pub(crate) struct Selecting<'a> {
     overrides: &'a Overrides,
     request: &'a Request<'a>,
-    /// Told each key as soon as it is known, so that what it needs is on its way while the next are made.
-    foresee: F,
     /// The last subject and whom it stands for: most limits in a row count by the same.
     last: Subject,
     last_per: Option<&'a [Per]>,
@@ -106,9 +92,9 @@ pub enum Skipped {
     Cost,
 }
 
-impl<'a, F: Fn(&Key)> Selecting<'a, F> {
-    pub(crate) fn new(overrides: &'a Overrides, request: &'a Request<'a>, foresee: F) -> Self {
-        Self { overrides, request, foresee, last: Subject::default(), last_per: None }
+impl<'a> Selecting<'a> {
+    pub(crate) fn new(overrides: &'a Overrides, request: &'a Request<'a>) -> Self {
+        Self { overrides, request, last: Subject::default(), last_per: None }
     }
 
     #[inline]
@@ -143,7 +129,6 @@ impl<'a, F: Fn(&Key)> Selecting<'a, F> {
             step.algorithm = found.algorithm;
             step.key = found.key(step.key, subject);
         }
-        (self.foresee)(&step.key);
         if rule.has_more(sized) {
             let own = Step { algorithm: sized.step.algorithm, ..*step };
             let subject = subject.clone();
@@ -184,7 +169,14 @@ impl<'a, F: Fn(&Key)> Selecting<'a, F> {
 }
 
 impl Plan {
-    /// Policies with more limits than fit are refused when they are read, so none is left out here.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.batch.clear();
+        self.steps.clear();
+    }
+
+    /// Policies with more limits than fit are refused when they are read, and reloads that would keep too many, so none
+    /// is left out here.
     #[inline(always)]
     fn push(&mut self, model: &Step, planned: Planned) -> Option<&mut Step> {
         let step = self.batch.push_like(model).ok()?;

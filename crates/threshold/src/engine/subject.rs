@@ -47,7 +47,7 @@ impl<'a> Asker<'a> {
             client: identity.client,
             address: address_key(identity.client, rules.ipv6_prefix),
             tenant: identity.tenant.as_deref().filter(|_| believed),
-            tier: known.or(rules.unknown_tier),
+            tier: known.or_else(|| rules.tier(identity.tier.as_deref()?)).or(rules.unknown_tier),
             user: identity.user.as_deref(),
             proven: identity.user_kind.is_none_or(|kind| kind.verified()),
             account,

@@ -21,6 +21,8 @@ pub enum Doubt {
     UntrustedIdentityHeader,
     /// What names the tenant cannot be a tenant's id. The request has no tenant.
     BadTenant(BadId),
+    /// What names the tier cannot be a tier's name. The request is of no tier of its own.
+    BadTier(BadId),
     /// What names the user cannot be a user's id. That source named nobody.
     BadUser(BadId),
     /// A token was sent that proves nothing. Nobody is named by it.
@@ -82,6 +84,7 @@ impl Doubt {
             Self::ForwardedRepeated => "forwarded_repeated",
             Self::UntrustedIdentityHeader => "untrusted_identity_header",
             Self::BadTenant(_) => "bad_tenant",
+            Self::BadTier(_) => "bad_tier",
             Self::BadUser(_) => "bad_user",
             Self::BadToken(_) => "bad_token",
         }

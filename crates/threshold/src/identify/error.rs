@@ -31,9 +31,9 @@ pub enum IdentityError {
     /// A claim without a name.
     #[error("the {0} claim has no name; name the claim that holds the id, such as \"sub\"")]
     Claim(&'static str),
-    /// A tenant from a token, without a token.
-    #[error("the tenant is a claim of a token, but no token is verified; add a jwt source to user")]
-    ClaimWithoutToken,
+    /// A tenant or a tier from a token, without a token.
+    #[error("the {0} is a claim of a token, but no token is verified; add a jwt source to user")]
+    ClaimWithoutToken(&'static str),
     /// A key that verifies nothing.
     #[error("the {algorithm} key cannot be used: {problem}; {remedy}")]
     Key {

@@ -11,6 +11,7 @@ use threshold_core::Timestamp;
 use super::doubt::BadToken;
 use super::error::IdentityError;
 use super::rules::{JwtKey, JwtRules};
+use super::user::Also;
 
 type Claims = Map<String, Value>;
 
@@ -21,7 +22,7 @@ pub(super) struct Verifier {
     key: DecodingKey,
     validation: Validation,
     user: String,
-    tenant: Option<String>,
+    also: Also<String>,
     leeway: i128,
     issuer: Option<String>,
     audience: Option<String>,
@@ -30,12 +31,12 @@ pub(super) struct Verifier {
 /// Whom a verified token names.
 pub(super) struct Named {
     pub(super) user: String,
-    pub(super) tenant: Option<String>,
+    pub(super) also: Also<String>,
 }
 
 impl Verifier {
-    /// Reads the key. `tenant` is the claim that names the tenant, if it is one.
-    pub(super) fn new(rules: &JwtRules, tenant: Option<&str>) -> Result<Self, IdentityError> {
+    /// Reads the key. `also` are the claims that name more than the user.
+    pub(super) fn new(rules: &JwtRules, also: &Also<String>) -> Result<Self, IdentityError> {
         if rules.claim.is_empty() {
             return Err(IdentityError::Claim("user"));
         }
@@ -44,7 +45,7 @@ impl Verifier {
             key,
             validation: signature_only(algorithm),
             user: rules.claim.clone(),
-            tenant: tenant.map(str::to_owned),
+            also: also.clone(),
             leeway: i128::from(rules.leeway_secs) * MICROS,
             issuer: rules.issuer.clone(),
             audience: rules.audience.clone(),
@@ -61,9 +62,10 @@ impl Verifier {
         }
         self.check_time(&data.claims, now)?;
         self.check_parties(&data.claims)?;
+        let said = |claim: &Option<String>| data.claims.get(claim.as_ref()?).and_then(id);
         Ok(Named {
             user: data.claims.get(&self.user).and_then(id).ok_or(BadToken::Claim)?,
-            tenant: self.tenant.as_ref().and_then(|claim| data.claims.get(claim)).and_then(id),
+            also: Also { tenant: said(&self.also.tenant), tier: said(&self.also.tier) },
         })
     }
 

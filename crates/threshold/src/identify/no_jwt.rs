@@ -7,6 +7,7 @@ use threshold_core::Timestamp;
 use super::doubt::BadToken;
 use super::error::IdentityError;
 use super::rules::JwtRules;
+use super::user::Also;
 
 /// There is none.
 pub(super) struct Verifier(Infallible);
@@ -14,11 +15,11 @@ pub(super) struct Verifier(Infallible);
 /// Whom a verified token names.
 pub(super) struct Named {
     pub(super) user: String,
-    pub(super) tenant: Option<String>,
+    pub(super) also: Also<String>,
 }
 
 impl Verifier {
-    pub(super) fn new(_: &JwtRules, _: Option<&str>) -> Result<Self, IdentityError> {
+    pub(super) fn new(_: &JwtRules, _: &Also<String>) -> Result<Self, IdentityError> {
         Err(IdentityError::TokensNotBuilt)
     }
 

@@ -19,6 +19,8 @@ pub struct IdentityRules {
     pub ipv6_aggregates: Vec<u8>,
     /// What names the tenant.
     pub tenant: Option<TenantSource>,
+    /// What names the tenant's tier, for tenants that no table knows.
+    pub tier: Option<TierSource>,
     /// What names the user: the first source that names one is taken.
     pub user: Vec<UserSource>,
 }
@@ -51,6 +53,15 @@ pub enum TenantSource {
     Header(String),
     /// A segment of the path, counted from 0.
     PathSegment(usize),
+    /// A claim of the verified token that names the user.
+    JwtClaim(String),
+}
+
+/// What names the tier. Both are believed: a request alone cannot choose its tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TierSource {
+    /// A header that a trusted proxy sets.
+    Header(String),
     /// A claim of the verified token that names the user.
     JwtClaim(String),
 }
@@ -121,6 +132,7 @@ impl Default for IdentityRules {
             ipv6_prefix: 64,
             ipv6_aggregates: Vec::new(),
             tenant: None,
+            tier: None,
             user: Vec::new(),
         }
     }

@@ -53,8 +53,15 @@ pub(super) enum Source {
 pub(super) struct User<'a> {
     pub(super) id: Cow<'a, str>,
     pub(super) kind: UserKind,
-    /// The tenant that the token names, if the tenant is a claim.
-    pub(super) tenant: Option<String>,
+    /// What its token also names.
+    pub(super) also: Also<String>,
+}
+
+/// What a token may name beside the user; the claims that do, or what they say.
+#[derive(Clone, Default)]
+pub(super) struct Also<T> {
+    pub(super) tenant: Option<T>,
+    pub(super) tier: Option<T>,
 }
 
 /// What a source is asked with.
@@ -66,12 +73,12 @@ pub(super) struct Question<'q, 'a> {
     pub(super) now: Timestamp,
 }
 
-/// Makes the sources ready. `tenant` is the claim that names the tenant, if it is one.
-pub(super) fn sources(rules: Vec<UserSource>, tenant: Option<&str>) -> Result<Vec<Source>, IdentityError> {
-    rules.into_iter().map(|rule| source(rule, tenant)).collect()
+/// Makes the sources ready. `also` are the claims of a token that name more than the user.
+pub(super) fn sources(rules: Vec<UserSource>, also: &Also<String>) -> Result<Vec<Source>, IdentityError> {
+    rules.into_iter().map(|rule| source(rule, also)).collect()
 }
 
-fn source(rule: UserSource, tenant: Option<&str>) -> Result<Source, IdentityError> {
+fn source(rule: UserSource, also: &Also<String>) -> Result<Source, IdentityError> {
     Ok(match rule {
         UserSource::Jwt(rules) => {
             let from = match &rules.from {
@@ -79,7 +86,7 @@ fn source(rule: UserSource, tenant: Option<&str>) -> Result<Source, IdentityErro
                 TokenSource::Cookie(name) => TokenSource::Cookie(checked(name.clone(), "cookie")?),
                 TokenSource::Header(name) => TokenSource::Header(checked(name.clone(), "header")?),
             };
-            Source::Token(Box::new(Verifier::new(&rules, tenant)?), from)
+            Source::Token(Box::new(Verifier::new(&rules, also)?), from)
         }
         UserSource::Header(name) => Source::Proxy(checked(name, "header")?),
         UserSource::Cookie(name) => Source::Cookie(checked(name, "cookie")?),
@@ -140,9 +147,9 @@ fn by_token<'a>(
         Single::One(token) => token,
         Single::Repeated => return Err(BadToken::Repeated),
     };
-    let Named { user, tenant } = verifier.verify(token, question.now)?;
+    let Named { user, also } = verifier.verify(token, question.now)?;
     check(&user).map_err(|_| BadToken::Claim)?;
-    Ok(Some(User { id: Cow::Owned(user), kind: UserKind::Token, tenant }))
+    Ok(Some(User { id: Cow::Owned(user), kind: UserKind::Token, also }))
 }
 
 fn token<'a>(headers: &'a dyn Headers, from: &TokenSource) -> Single<'a> {
@@ -191,7 +198,7 @@ pub(super) fn from_proxy<'a>(question: Question<'_, 'a>, name: &str) -> Result<S
 
 fn named(found: Single<'_>, kind: UserKind) -> Result<Option<User<'_>>, BadId> {
     let id = id(found)?;
-    Ok(id.map(|id| User { id: Cow::Borrowed(id), kind, tenant: None }))
+    Ok(id.map(|id| User { id: Cow::Borrowed(id), kind, also: Also::default() }))
 }
 
 /// What was found, if it can be an id.

@@ -199,9 +199,15 @@ impl<'a> Segments<'a> {
 impl<'a> Iterator for Segments<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let start = self.rest.iter().position(|byte| *byte != b'/')?;
-        let rest = &self.rest[start..];
+        while let [b'/', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+        let rest = self.rest;
+        if rest.is_empty() {
+            return None;
+        }
         let length = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
         self.rest = &rest[length..];
         Some(&rest[..length])

@@ -128,7 +128,7 @@ impl Ask {
         }
     }
 
-    fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(other, _)| *other != name);
         self.headers.push((name, value.to_owned()));
         self

@@ -35,7 +35,7 @@ async fn observing_counts_and_never_refuses() {
     let tried = decision.considered().into_iter().find(|one| one.limit == "tried").unwrap();
     assert_eq!(tried.after, 0, "it would have refused");
     assert_eq!(decision.quota().unwrap().limit, "real", "and says nothing of itself");
-    service.engine.reload(rules(&policy("on")));
+    service.engine.reload(rules(&policy("on"))).unwrap();
     assert!(!service.allows(&ask).await, "what was observed stays counted");
 }
 

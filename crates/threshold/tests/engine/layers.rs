@@ -1,6 +1,7 @@
 //! Four layers, one decision: what each of them counts, and that a refusal drains nobody.
 
 use threshold::Span;
+use threshold::identify::Doubt;
 use threshold::policy::Layer;
 
 use crate::common::{Ask, IDENTITY, Service};
@@ -103,8 +104,25 @@ async fn moving_to_another_tier_keeps_what_was_consumed() {
         "{IDENTITY}\n[routes]\nai = [\"* /api/ai/**\", \"* /api/wisp/**\"]\n[tiers.oak]\nai = \"500/day\"\n[tenants]\nsmall = \"oak\"\n\
          [[limit]]\nid = \"tenant-ai\"\nlayer = \"tenant\"\nroute = \"ai\"\ncategory = \"ai\"\n"
     ));
-    service.engine.reload(raised);
+    service.engine.reload(raised).unwrap();
     assert_eq!(drain_tenant(&service, &Ask::get("/api/ai/x").of("small"), 600).await, 475);
+}
+
+#[tokio::test]
+async fn a_tier_is_believed_from_the_table_then_from_a_trusted_proxy() {
+    let identity =
+        IDENTITY.replace("tenant =", "tier = { header = \"x-tier\" }\nunknown_tier = \"free\"\ntenant =");
+    let service = Service::new(&format!(
+        "{identity}\n[tiers.free]\nrequests = \"2/hour\"\n[tiers.paid]\nrequests = \"5/hour\"\n[tenants]\nknown = \"free\"\n\
+         [[limit]]\nid = \"requests\"\nlayer = \"tenant\"\ncategory = \"requests\"\n"
+    ));
+    let ask = |tenant: &str, tier: &str| Ask::get("/").of(tenant).with("x-tier", tier);
+    assert_eq!(service.drain(&ask("new", "paid"), 9).await, 5, "the proxy vouches for it");
+    assert_eq!(service.drain(&ask("other", "gold"), 9).await, 2, "there is no such tier");
+    assert_eq!(service.drain(&ask("known", "paid"), 9).await, 2, "the table comes first");
+    let forged = Ask { peer: "192.0.2.9".parse().unwrap(), ..ask("new", "paid") };
+    assert_eq!(service.drain(&forged, 9).await, 2, "nobody chooses a tier for themselves");
+    assert_eq!(service.ask(&forged).await.doubts()[..], [Doubt::UntrustedIdentityHeader]);
 }
 
 #[tokio::test]

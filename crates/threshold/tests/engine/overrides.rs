@@ -34,6 +34,7 @@ fn user(name: &str) -> Option<Identity<'static>> {
         client: "192.0.2.1".parse().expect("an address"),
         tenant: None,
         tenant_verified: false,
+        tier: None,
         user: Some(Cow::Owned(name.to_owned())),
         user_kind: None,
         doubts: Default::default(),
@@ -86,7 +87,7 @@ async fn an_allowance_comes_on_top() {
 async fn overrides_outlive_a_reload() {
     let service = service();
     service.engine.set_override(everyone("all", "2/hour", 0)).unwrap();
-    service.engine.reload(rules(&policy("50/hour")));
+    service.engine.reload(rules(&policy("50/hour"))).unwrap();
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 2);
     assert_eq!(service.engine.overrides().len(), 1);
 }

@@ -17,9 +17,9 @@ async fn consumption_is_kept() {
         let service = Service::new(&with("10/hour"));
         let ask = Ask::get("/").by("alice");
         assert_eq!(service.drain(&ask, 6).await, 6);
-        service.engine.reload(rules(&with("8/hour")));
+        service.engine.reload(rules(&with("8/hour"))).unwrap();
         assert_eq!(service.drain(&ask, 20).await, 2, "{kind}: lowered");
-        service.engine.reload(rules(&with("20/hour")));
+        service.engine.reload(rules(&with("20/hour"))).unwrap();
         assert_eq!(service.drain(&ask, 20).await, 12, "{kind}: raised");
     }
 }
@@ -29,7 +29,7 @@ async fn a_limit_that_becomes_another_stays_in_force_for_one_of_its_windows() {
     let service = Service::new(&policy("rate = \"10/hour\""));
     let ask = Ask::get("/").by("alice");
     assert_eq!(service.drain(&ask, 20).await, 10);
-    service.engine.reload(rules(&policy("rate = \"100/day\"")));
+    service.engine.reload(rules(&policy("rate = \"100/day\""))).unwrap();
     assert_eq!(service.drain(&ask, 20).await, 0, "the hour's limit still binds");
     service.wait(Span::from_secs(1800));
     assert_eq!(service.drain(&ask, 20).await, 5);
@@ -45,8 +45,8 @@ async fn a_limit_that_becomes_another_stays_in_force_for_one_of_its_windows() {
 async fn a_limit_that_comes_back_is_charged_once() {
     let (hour, day) = (policy("rate = \"10/hour\""), policy("rate = \"100/day\""));
     let service = Service::new(&hour);
-    service.engine.reload(rules(&day));
-    service.engine.reload(rules(&hour));
+    service.engine.reload(rules(&day)).unwrap();
+    service.engine.reload(rules(&hour)).unwrap();
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 20).await, 10);
 }
 
@@ -64,7 +64,7 @@ async fn a_limit_that_is_gone_is_gone() {
     let service = Service::new(&policy("rate = \"1/hour\""));
     let ask = Ask::get("/").by("alice");
     assert_eq!(service.drain(&ask, 5).await, 1);
-    service.engine.reload(rules(IDENTITY));
+    service.engine.reload(rules(IDENTITY)).unwrap();
     assert_eq!(service.drain(&ask, 5).await, 5);
 }
 
@@ -79,7 +79,7 @@ async fn never_more_than_either_policy_alone() {
     let (mut since, mut reloaded) = (0, Default::default());
     for tick in 0..200 {
         if tick == 60 {
-            service.engine.reload(rules(&policy(&format!("rate = \"{new}\""))));
+            service.engine.reload(rules(&policy(&format!("rate = \"{new}\"")))).unwrap();
             (since, reloaded) = (log.len(), service.clock.advance(Span::ZERO));
         }
         for _ in 0..3 {
@@ -122,7 +122,7 @@ async fn a_thousand_reloads_under_load_mix_no_two_policies() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for round in 0..1000 {
-                service.engine.reload(rules(&both(rates[round % 2])));
+                service.engine.reload(rules(&both(rates[round % 2]))).unwrap();
             }
         });
         for reader in 0..2 {
@@ -140,4 +140,25 @@ async fn a_thousand_reloads_under_load_mix_no_two_policies() {
             });
         }
     });
+}
+
+#[tokio::test]
+async fn a_reload_that_would_keep_too_many_limits_in_force_is_refused_whole() {
+    let with = |hours: usize| {
+        let limit = |id: usize| {
+            format!(
+                "[[limit]]\nid = \"l{id}\"\nlayer = \"user\"\nrate = \"1000 per {hours}h\"\nblock_for = \"1h\"\n"
+            )
+        };
+        format!("{IDENTITY}{}", (0..100).map(limit).collect::<String>())
+    };
+    let service = Service::new(&with(1));
+    let ask = Ask::get("/").by("alice");
+    let refused = (2..20).find_map(|hours| service.engine.reload(rules(&with(hours))).err());
+    let message = refused.expect("at some point it is too much").to_string();
+    assert!(message.contains("ends in 3601s: try again then"), "{message}");
+    assert_eq!(service.ask(&ask).await.considered().len(), 1_000, "nothing was left out and nothing added");
+    service.wait(Span::from_micros(30 * Span::HOUR.as_micros()));
+    service.engine.reload(rules(&with(24))).unwrap();
+    assert!(service.allows(&ask).await);
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use threshold::Timestamp;
 use threshold::identify::{
     BadToken, Doubt, Headers, Identifier, IdentityRules, JwtKey, JwtRules, MAX_TOKEN_BYTES, TenantSource,
-    TokenSource, UserKind, UserSource,
+    TierSource, TokenSource, UserKind, UserSource,
 };
 
 use crate::{NOW, STRANGER, Seen, behind_proxies, facts, see_with};
@@ -338,6 +338,19 @@ fn a_tenant_can_be_a_claim_of_a_good_token() {
     assert_eq!(with(json!("acme"), 1).tenant, None);
     let long = with(json!("x".repeat(257)), SECONDS + 300);
     assert_eq!((long.tenant, long.user.as_deref(), long.doubts.len()), (None, Some("alice"), 1));
+}
+
+#[test]
+fn a_tier_can_be_a_claim_of_a_good_token() {
+    let rules = || IdentityRules { tier: Some(TierSource::JwtClaim("plan".to_owned())), ..rules(hs256()) };
+    let with = |plan: Value, exp: u64| {
+        let token = signed(&json!({ "sub": "alice", "plan": plan, "exp": exp }));
+        see_in(rules(), &[("authorization", format!("Bearer {token}"))])
+    };
+    assert_eq!(with(json!("oak"), SECONDS + 300).tier.as_deref(), Some("oak"));
+    assert_eq!(with(json!("oak"), 1).tier, None, "an expired token says nothing");
+    let long = with(json!("x".repeat(257)), SECONDS + 300);
+    assert_eq!((long.tier, long.doubts[0].name()), (None, "bad_tier"));
 }
 
 fn refused(key: JwtKey) -> String {

@@ -1,6 +1,6 @@
 //! Rules that cannot work are refused, with a remedy.
 
-use threshold::identify::{ClientIp, Identifier, IdentityRules, TenantSource, UserSource};
+use threshold::identify::{ClientIp, Identifier, IdentityRules, TenantSource, TierSource, UserSource};
 
 fn refused(rules: IdentityRules) -> String {
     Identifier::new(rules).unwrap_err().to_string()
@@ -47,11 +47,17 @@ fn a_base_domain_is_a_domain() {
 }
 
 #[test]
-fn a_tenant_claim_needs_a_token() {
+fn a_claim_needs_a_token() {
     let claim = |name: &str| IdentityRules {
         tenant: Some(TenantSource::JwtClaim(name.to_owned())),
         ..IdentityRules::default()
     };
     assert!(refused(claim("org")).contains("add a jwt source"));
     assert!(refused(claim("")).contains("has no name"));
+    let tier = |source| IdentityRules { tier: Some(source), ..IdentityRules::default() };
+    assert!(refused(tier(TierSource::JwtClaim("plan".to_owned()))).contains("the tier is a claim"));
+    assert!(refused(tier(TierSource::JwtClaim(String::new()))).contains("the tier claim has no name"));
+    assert!(
+        refused(tier(TierSource::Header("x tier".to_owned()))).contains("cannot be the name of a header")
+    );
 }

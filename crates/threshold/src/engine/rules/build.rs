@@ -8,7 +8,8 @@ use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, S
 use super::super::names::{About, lasting};
 use super::{Block, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
 use crate::identify::{
-    Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TokenSource, UserSource,
+    Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
+    UserSource,
 };
 use crate::policy::{
     self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy,
@@ -47,6 +48,7 @@ impl Rules {
             edge: Vec::new(),
             inner: Vec::new(),
             retiring: Vec::new(),
+            tiers: policy.tiers.0.iter().map(|(name, _)| name.value.clone()).collect(),
             tenants: tenants(policy),
             unknown_tier: unknown_tier(policy),
             ipv6_prefix,
@@ -222,6 +224,11 @@ fn identity_rules(policy: &Policy, environment: &dyn Fn(&str) -> Option<String>)
         }
         _ => None,
     });
+    let tier = identity.tier.as_ref().and_then(|tier| match &tier.value {
+        policy::Claimed { header: Some(name), .. } => Some(TierSource::Header(name.clone())),
+        policy::Claimed { jwt_claim: Some(claim), .. } => Some(TierSource::JwtClaim(claim.clone())),
+        _ => None,
+    });
     let users = identity.user.iter().flat_map(|users| &users.0);
     IdentityRules {
         trusted_proxies: identity.trusted_proxies.clone(),
@@ -229,6 +236,7 @@ fn identity_rules(policy: &Policy, environment: &dyn Fn(&str) -> Option<String>)
         ipv6_prefix: identity.ipv6_prefix.as_ref().map_or(64, |prefix| prefix.value),
         ipv6_aggregates: identity.ipv6_aggregates.iter().map(|aggregate| aggregate.prefix.value).collect(),
         tenant,
+        tier,
         user: users.filter_map(|user| user_source(user, environment)).collect(),
     }
 }
