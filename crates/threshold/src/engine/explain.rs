@@ -110,7 +110,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let mut decision = Decision::default();
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
         let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request), Vec::new());
-        for rule in state.rules.limits() {
+        for rule in state.rules.at_edge(request.now).chain(state.rules.behind_edge(request.now)) {
             let plan = if rule.layer == Layer::Edge { &mut edge.plan } else { &mut inner.plan };
             let why_not = selecting.try_add(rule, plan).err();
             skipped.extend(why_not.map(|why| (rule.name, why)));

@@ -155,6 +155,22 @@ impl Rules {
         self.edge.iter().chain(&self.inner)
     }
 
+    /// The limits of the edge that are in force at `now`.
+    #[inline]
+    pub(crate) fn at_edge(&self, now: Timestamp) -> impl Iterator<Item = &Rule> {
+        let retiring =
+            self.retiring.iter().filter(move |retiring| retiring.rule.at_edge() && now < retiring.until);
+        self.edge.iter().chain(retiring.map(|retiring| &retiring.rule))
+    }
+
+    /// Those of the other layers.
+    #[inline]
+    pub(crate) fn behind_edge(&self, now: Timestamp) -> impl Iterator<Item = &Rule> {
+        let retiring =
+            self.retiring.iter().filter(move |retiring| !retiring.rule.at_edge() && now < retiring.until);
+        self.inner.iter().chain(retiring.map(|retiring| &retiring.rule))
+    }
+
     /// The index of the tier called `name`.
     pub(crate) fn tier(&self, name: &str) -> Option<usize> {
         self.tiers.iter().position(|tier| tier == name)
@@ -168,6 +184,11 @@ impl Rules {
 }
 
 impl Rule {
+    /// True if it is this process's own.
+    pub(crate) fn at_edge(&self) -> bool {
+        self.layer == Layer::Edge
+    }
+
     /// Its id.
     #[must_use]
     pub const fn id(&self) -> &LimitId {

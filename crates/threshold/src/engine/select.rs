@@ -56,15 +56,13 @@ pub(crate) struct Request<'a> {
 /// Plans the edge: by address, before all else.
 pub(crate) fn edge(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
     let mut selecting = Selecting::new(overrides, request);
-    rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
+    rules.at_edge(request.now).for_each(|rule| selecting.add(rule, plan));
 }
 
 /// Plans all other layers, charged as one.
 pub(crate) fn inner(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
     let mut selecting = Selecting::new(overrides, request);
-    rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
-    let retiring = rules.retiring.iter().filter(|retiring| request.now < retiring.until);
-    retiring.for_each(|retiring| selecting.add(&retiring.rule, plan));
+    rules.behind_edge(request.now).for_each(|rule| selecting.add(rule, plan));
 }
 
 /// A plan in the making.

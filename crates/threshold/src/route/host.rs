@@ -38,6 +38,9 @@ fn check(name: &str) -> Result<(), Flaw> {
     if let Some(address) = name.strip_prefix('[') {
         return check_address(address).map_err(|flaw| flaw.moved_by(1));
     }
+    if let Some(at) = name.find("://") {
+        return Err(Flaw::new(at, "a host has no scheme", "leave it out: \"example.com\""));
+    }
     if let Some((at, character)) = name.char_indices().find(|(_, c)| !is_host_character(*c)) {
         return Err(wrong_character(at, character));
     }

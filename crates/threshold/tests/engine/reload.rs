@@ -1,7 +1,7 @@
 //! A new policy between two requests.
 
-use threshold::engine::{Engine, Secrets};
-use threshold::{Algorithm, AlgorithmKind, Secret, Span};
+use threshold::engine::{Engine, Extras, Secrets};
+use threshold::{Algorithm, AlgorithmKind, Clock, Retry, Secret, Span};
 use threshold_testkit::scan::{Admitted, excess};
 
 use crate::common::{Ask, IDENTITY, Service, rules, rules_with};
@@ -161,4 +161,28 @@ async fn a_reload_that_would_keep_too_many_limits_in_force_is_refused_whole() {
     service.wait(Span::from_micros(30 * Span::HOUR.as_micros()));
     service.engine.reload(rules(&with(24))).unwrap();
     assert!(service.allows(&ask).await);
+}
+
+#[tokio::test]
+async fn a_limit_that_moves_to_or_from_the_edge_or_changes_there_gives_no_fresh_budget() {
+    let at = |layer: &str, rate: &str| {
+        format!("{IDENTITY}\n[[limit]]\nid = \"all\"\nlayer = \"{layer}\"\nper = \"ip\"\nrate = \"{rate}\"\n")
+    };
+    let moves = [
+        (at("edge", "5/hour"), at("user", "5/hour")),
+        (at("user", "5/hour"), at("edge", "5/hour")),
+        (at("edge", "5/hour"), at("edge", "5/day")),
+    ];
+    for (before, after) in moves {
+        let service = Service::new(&before);
+        assert_eq!(service.drain(&Ask::get("/"), 9).await, 5);
+        service.engine.reload(rules(&after)).unwrap();
+        assert_eq!(service.drain(&Ask::get("/"), 9).await, 0, "{before} -> {after}");
+        let facts = Ask::get("/");
+        let facts = facts.facts();
+        let identity = service.engine.rules().identify(&facts, service.clock.now());
+        let explained = service.engine.explain(&facts, &identity, Extras::default()).await.unwrap();
+        assert_eq!(explained.considered.len(), 2, "the old one is still explained");
+        assert_ne!(explained.passes, Retry::Now);
+    }
 }

@@ -16,24 +16,26 @@ pub(crate) struct Retiring {
 
 impl Rules {
     /// Keeps those limits of the rules `before` in force that are other limits now: same id, but another algorithm,
-    /// period or subject. What only changed its numbers goes on by itself, and what is gone is gone.
+    /// period or subject, or moved from the edge or to it. What only changed its numbers goes on by itself, and what is gone is gone.
     ///
     /// # Errors
     ///
     /// If they would be more than one decision can judge: to drop some would forget what they counted.
     pub(crate) fn retire(&mut self, before: &Self, now: Timestamp) -> Result<(), ReloadError> {
         let became_another = |rule: &Rule| {
-            self.inner.iter().any(|other| other.id == rule.id)
-                && !self.inner.iter().any(|other| other.goes_on(rule))
+            self.limits().any(|other| other.id == rule.id) && !self.limits().any(|other| other.goes_on(rule))
         };
         // One that comes back is no longer retiring: charged as both it would be charged twice.
         let waits = |retiring: &&Retiring| retiring.until > now && became_another(&retiring.rule);
         let still = before.retiring.iter().filter(waits).cloned();
-        let retired = before.inner.iter().filter(|rule| became_another(rule));
+        let retired = before.limits().filter(|rule| became_another(rule));
         let retired = retired.map(|rule| Retiring { rule: rule.clone(), until: now.plus(rule.window()) });
         let retiring: Vec<Retiring> = retired.chain(still).collect();
-        let rules = self.inner.iter().chain(retiring.iter().map(|retiring| &retiring.rule));
-        if rules.map(Rule::most_steps).sum::<usize>() > MAX_STEPS {
+        let rules = || self.limits().chain(retiring.iter().map(|retiring| &retiring.rule));
+        let steps = |edge: bool| -> usize {
+            rules().filter(|rule| rule.at_edge() == edge).map(Rule::most_steps).sum()
+        };
+        if steps(true).max(steps(false)) > MAX_STEPS {
             let until = retiring.iter().map(|retiring| retiring.until).min().unwrap_or(now);
             let seconds = until.since(now).as_micros().div_ceil(Span::SECOND.as_micros());
             return Err(ReloadError { retiring: retiring.len(), wait: Duration::from_secs(seconds) });
@@ -69,7 +71,9 @@ impl Rule {
             let identity = |sized: &Sized| (sized.step.algorithm.kind(), sized.step.algorithm.period());
             self.numbers.all().any(|new| identity(new) == identity(old))
         };
-        self.id == before.id && self.per == before.per && before.numbers.all().all(same)
+        // The edge has a store of its own.
+        let same_store = self.at_edge() == before.at_edge();
+        self.id == before.id && same_store && self.per == before.per && before.numbers.all().all(same)
     }
 
     /// How long what was charged may be felt.
