@@ -204,6 +204,12 @@ impl Batch {
         self.partition
     }
 
+    /// The steps, in order, to be changed.
+    #[must_use]
+    pub fn steps_mut(&mut self) -> &mut [Step] {
+        &mut self.steps
+    }
+
     /// The steps, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {

@@ -1,6 +1,6 @@
 //! Keys: who is limited by what, as 128 bits that say nothing about either.
 //!
-//! A key is made in two steps. The [`Secret`] and a limit's identity (its id, algorithm and period) give a
+//! A key is made in two steps. The [`Secret`] and a limit's identity (its id, algorithm, period and unit) give a
 //! [`LimitKey`]; the limit key and the subject's parts give a [`Key`]: several parts each with its length before
 //! it, a single one as it stands and under a hash key of its own, so that it meets no list of parts. Both steps
 //! are SipHash-1-3 with a 128-bit result, a keyed pseudo-random function: without the secret nobody can
@@ -16,6 +16,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
+use crate::rate::Unit;
 use words::WordHasher;
 
 /// The secret behind every key. Its `Debug` form never shows it.
@@ -61,18 +62,19 @@ impl Secret {
         Self([low, high])
     }
 
-    /// The key maker of the limit called `id` that counts by `algorithm`.
+    /// The key maker of the limit called `id` that counts `unit`s by `algorithm`.
     ///
     /// Count and burst are left out on purpose: a limit whose numbers change keeps its consumption, one whose
-    /// algorithm or period changes is another limit.
+    /// algorithm, period or unit changes is another limit.
     #[must_use]
-    pub fn limit_key(&self, id: &LimitId, algorithm: &Algorithm) -> LimitKey {
+    pub fn limit_key(&self, id: &LimitId, algorithm: &Algorithm, unit: Unit) -> LimitKey {
         let derive = |purpose: &[u8]| {
             let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
             feed(&mut hasher, purpose);
             feed(&mut hasher, id.as_str().as_bytes());
             feed(&mut hasher, algorithm.kind().name().as_bytes());
             feed(&mut hasher, &algorithm.period().as_micros().to_le_bytes());
+            feed(&mut hasher, unit.name().as_bytes());
             let hash = hasher.finish128();
             (hash.h1, hash.h2)
         };
@@ -381,7 +383,7 @@ mod tests {
 
     fn limit(secret: u8, id: &str, rate: &str) -> LimitKey {
         let algorithm = Algorithm::token_bucket(&rate.parse().unwrap()).unwrap();
-        Secret::new([secret; 16]).limit_key(&LimitId::new(id).unwrap(), &algorithm)
+        Secret::new([secret; 16]).limit_key(&LimitId::new(id).unwrap(), &algorithm, Unit::Requests)
     }
 
     #[test]

@@ -131,6 +131,15 @@ impl fmt::Display for Rate {
 }
 
 impl Unit {
+    /// Its name, as a part of a limit's identity.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Bytes => "bytes",
+        }
+    }
+
     /// Writes `amount` in this unit; bytes in the largest decimal unit that divides them.
     pub(crate) fn write_amount(self, out: &mut impl fmt::Write, amount: u64) -> fmt::Result {
         match self {

@@ -294,6 +294,10 @@ fn turn(client: u64, round: u64, keys: u64) -> usize {
 
 fn keys(name: &str, count: u64) -> Arc<[Key]> {
     let limit = algorithm(AlgorithmKind::TokenBucket, "1/s");
-    let keys = Secret::new([7; 16]).limit_key(&threshold_core::LimitId::new(name).unwrap(), &limit);
+    let keys = Secret::new([7; 16]).limit_key(
+        &threshold_core::LimitId::new(name).unwrap(),
+        &limit,
+        threshold_core::Unit::Requests,
+    );
     (0..count).map(|subject| keys.key(subject.to_le_bytes().as_slice())).collect()
 }

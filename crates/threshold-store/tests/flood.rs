@@ -15,7 +15,7 @@ use heap::Mark;
 use judge::Judge;
 use make::{acquire, admits, algorithm, drain, one};
 use threshold_core::{
-    Algorithm, AlgorithmKind, Clock, Key, LimitId, LimitKey, ManualClock, Retry, Secret, Span, Step,
+    Algorithm, AlgorithmKind, Clock, Key, LimitId, LimitKey, ManualClock, Retry, Secret, Span, Step, Unit,
 };
 use threshold_store::MemoryStore;
 use threshold_testkit::figures::{Claim, proving, size};
@@ -207,7 +207,7 @@ struct Subjects {
 
 impl Subjects {
     fn new(name: &str, algorithm: Algorithm) -> Self {
-        let keys = Secret::new([7; 16]).limit_key(&LimitId::new(name).unwrap(), &algorithm);
+        let keys = Secret::new([7; 16]).limit_key(&LimitId::new(name).unwrap(), &algorithm, Unit::Requests);
         Self { algorithm, keys }
     }
 

@@ -17,7 +17,7 @@ use std::num::NonZeroU64;
 
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Key, LimitId, LimitKey, ManualClock, Outcome, Parts, PermitId,
-    Secret, SharedStore, Span, Step, Store, Timestamp, Verdict,
+    Secret, SharedStore, Span, Step, Store, Timestamp, Unit, Verdict,
 };
 
 use crate::strategies::start;
@@ -130,7 +130,7 @@ impl Bench {
     fn limit(&self, id: &str, kind: AlgorithmKind, rate: &str) -> Limited {
         let algorithm = Algorithm::new(kind, &rate.parse().expect("a rate")).expect("a limit");
         let id = LimitId::new(&format!("{:.40}.{id}", self.case)).expect("a name");
-        Limited { algorithm, keys: self.secret.limit_key(&id, &algorithm) }
+        Limited { algorithm, keys: self.secret.limit_key(&id, &algorithm, Unit::Requests) }
     }
 
     async fn apply(&self, steps: &[Step]) -> Outcome {

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use proptest::prelude::*;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Key, LimitId, PermitId, Rate, Secret, Span, Step, Timestamp,
+    Action, Algorithm, AlgorithmKind, Key, LimitId, PermitId, Rate, Secret, Span, Step, Timestamp, Unit,
 };
 
 /// A limit of one kind, with the rate it was built from.
@@ -106,7 +106,7 @@ pub fn requests(limit: &Limit, many: usize) -> impl Strategy<Value = Vec<Request
 #[must_use]
 pub fn key(limit: &Limit, index: u8) -> Key {
     let id = LimitId::new("random").expect("a name");
-    Secret::new([9; 16]).limit_key(&id, &limit.algorithm).key([index].as_slice())
+    Secret::new([9; 16]).limit_key(&id, &limit.algorithm, Unit::Requests).key([index].as_slice())
 }
 
 /// The step that `request` asks of `limit`: a permit where it has permits, a charge elsewhere.

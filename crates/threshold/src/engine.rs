@@ -15,15 +15,15 @@ mod subject;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use threshold_core::{Batch, Clock, PermitId, Store, StoreError, Timestamp};
+use threshold_core::{Clock, Outcome, PermitId, Store, StoreError};
 use threshold_store::{MemoryStore, SystemClock};
 
 use crate::identify::{Facts, Identity};
-use crate::route::{Matches, Path};
+use crate::route::Path;
 use decide::{Asked, Refused};
 use overrides::Overrides;
+use rules::Frame;
 use select::Request;
-use subject::Asker;
 
 pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation};
@@ -48,6 +48,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock> {
 struct State {
     rules: Arc<Rules>,
     overrides: Overrides,
+    /// The overrides of each retiring limit.
+    retiring: Vec<Overrides>,
 }
 
 /// What is asked about one request, beside its facts.
@@ -71,7 +73,7 @@ struct Asking<'a> {
 impl<S: Store, C: Clock> Engine<S, C> {
     /// An engine that decides by `rules` over `store`, with the edge's limits in `edge`.
     pub fn new(rules: Rules, secrets: Secrets, store: S, edge: MemoryStore<C>) -> Self {
-        let state = State { rules: Arc::new(rules), overrides: Overrides::default() };
+        let state = State { rules: Arc::new(rules), overrides: Overrides::default(), retiring: Vec::new() };
         Self { store, edge, secrets, state: ArcSwap::from_pointee(state), overrides: Mutex::default() }
     }
 
@@ -106,20 +108,11 @@ impl<S: Store, C: Clock> Engine<S, C> {
         decision.begin(self.edge.now(), asking.identity);
         if self.arrive(state, asking, &mut decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
-            decision.conclude();
-            if !decision.allowed() {
-                self.close(&decision.inner.gates()).await?;
+            if let Some(gates) = decision.conclude() {
+                self.store.apply(&gates).await?;
             }
         }
         Ok(decision)
-    }
-
-    /// Keeps out from now on who was over; the request at hand is refused already.
-    async fn close(&self, gates: &Batch) -> Result<(), StoreError> {
-        if !gates.steps().is_empty() {
-            self.store.apply(gates).await?;
-        }
-        Ok(())
     }
 
     /// Plans all layers and has the edge judge the request. True if there is something to ask of the store.
@@ -134,13 +127,13 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 return false;
             }
         };
-        let matched = state.rules.routes.matches(asking.facts.method, asking.facts.host, path);
-        let request = Request::new(&state.rules, asking, &matched, decision.at);
+        let matched = state.rules.frame.routes.matches(asking.facts.method, asking.facts.host, path);
+        let request = Request::new(&state.rules.frame, asking, (path, &matched), decision.at);
         let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
-        select::edge(&state.rules, &state.overrides, &request, edge);
+        select::edge(state, &request, edge);
         edge.batch.steps().iter().for_each(|step| self.edge.prefetch(&step.key));
         // Before the edge judges, so that the waits for memory overlap.
-        select::inner(&state.rules, &state.overrides, &request, inner);
+        select::inner(state, &request, inner);
         inner.batch.steps().iter().for_each(|step| self.store.prefetch(&step.key));
         self.pass_edge(decision) && !decision.inner.plan.steps.is_empty()
     }
@@ -153,9 +146,9 @@ impl<S: Store, C: Clock> Engine<S, C> {
             return true;
         }
         self.edge.apply_into(&plan.batch, decision.at, outcome);
-        decision.conclude_edge();
-        if !decision.allowed() {
-            let _ = self.edge.apply_now(&decision.edge.gates());
+        let at = decision.at;
+        if let Some(gates) = decision.conclude_edge() {
+            self.edge.apply_into(&gates, at, &mut Outcome::default());
         }
         decision.allowed()
     }
@@ -165,7 +158,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     /// # Errors
     ///
     /// If the store could not be told.
-    pub async fn refund_bytes(&self, decision: &Decision, seen: u64) -> Result<(), StoreError> {
+    pub async fn refund_bytes(&self, decision: &mut Decision, seen: u64) -> Result<(), StoreError> {
         match decision.inner.unused_bytes(seen) {
             Some((batch, outcome)) => self.store.refund(&batch, &outcome).await,
             None => Ok(()),
@@ -238,8 +231,10 @@ impl<S: Store, C: Clock> Engine<S, C> {
     }
 
     fn swap(&self, rules: Arc<Rules>, overrides: &[Override]) {
-        let overrides = Overrides::new(overrides, &rules, &self.secrets);
-        self.state.store(Arc::new(State { rules, overrides }));
+        let ready = |rule: &Rule, frame: &Frame| Overrides::new(overrides, [rule], frame, &self.secrets);
+        let retiring = rules.retiring.iter().map(|retiring| ready(&retiring.rule, &retiring.frame)).collect();
+        let overrides = Overrides::new(overrides, rules.limits(), &rules.frame, &self.secrets);
+        self.state.store(Arc::new(State { rules, overrides, retiring }));
     }
 }
 
@@ -265,18 +260,10 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         if self.arrive(&self.state.load(), Asking { facts, identity, extras }, decision) {
             let Asked { plan, outcome } = &mut decision.inner;
             self.store.apply_into(&plan.batch, decision.at, outcome);
-            decision.conclude();
-            if !decision.allowed() {
-                let _ = self.store.apply_now(&decision.inner.gates());
+            let at = decision.at;
+            if let Some(gates) = decision.conclude() {
+                self.store.apply_into(&gates, at, &mut Outcome::default());
             }
         }
-    }
-}
-
-impl<'a> Request<'a> {
-    fn new(rules: &'a Rules, asking: Asking<'a>, routes: &'a Matches, now: Timestamp) -> Self {
-        let Asking { facts, identity, extras } = asking;
-        let asker = Asker::new(rules, identity, extras.account);
-        Self { asker, routes, bytes: facts.bytes, permit: extras.permit, now }
     }
 }

@@ -99,7 +99,7 @@ impl<S: Store> RateLimiterBuilder<S> {
         let id = LimitId::new(&self.id)?;
         let rate: Rate = self.rate.ok_or(BuildError::NoRate(self.id))?.parse()?;
         let algorithm = Algorithm::new(self.algorithm, &rate)?;
-        let keys = self.secret.unwrap_or_else(random_secret).limit_key(&id, &algorithm);
+        let keys = self.secret.unwrap_or_else(random_secret).limit_key(&id, &algorithm, rate.unit());
         Ok(RateLimiter { id, rate, algorithm, keys, store: self.store })
     }
 }

@@ -1,11 +1,15 @@
 //! The engine as the policies' authors see it: a request's facts go in, one decision over four layers comes out.
 
+#[path = "engine/agreement.rs"]
+mod agreement;
 #[path = "engine/common.rs"]
 mod common;
 #[path = "engine/enforcement.rs"]
 mod enforcement;
 #[path = "engine/explain.rs"]
 mod explain;
+#[path = "engine/gates.rs"]
+mod gates;
 #[path = "engine/layers.rs"]
 mod layers;
 #[path = "engine/overrides.rs"]
@@ -14,5 +18,7 @@ mod overrides;
 mod properties;
 #[path = "engine/reload.rs"]
 mod reload;
+#[path = "engine/rotation.rs"]
+mod rotation;
 #[path = "engine/subjects.rs"]
 mod subjects;

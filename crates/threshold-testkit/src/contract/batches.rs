@@ -4,7 +4,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use threshold_core::batch::MAX_STEPS;
-use threshold_core::{Action, AlgorithmKind, Mode, Retry, Span, Step};
+use threshold_core::{Action, AlgorithmKind, Mode, Retry, Span, Step, Unit};
 
 use super::{Bench, CHARGING, Limited};
 use crate::figures::size;
@@ -182,7 +182,7 @@ async fn matches_the_transition(bench: &Bench, limit: &crate::strategies::Limit,
     // Keys of its own for each scenario.
     let secret = threshold_store::random_secret();
     let id = threshold_core::LimitId::new("random").expect("a name");
-    let keys = secret.limit_key(&id, &limit.algorithm);
+    let keys = secret.limit_key(&id, &limit.algorithm, Unit::Requests);
     let mut pure = Pure::default();
     for (index, request) in requests.iter().enumerate() {
         let now = bench.advance(request.wait);

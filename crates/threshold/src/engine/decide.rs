@@ -165,18 +165,26 @@ impl Decision {
         self.inner.clear();
     }
 
-    /// Concludes from what the edge answered.
+    /// Concludes from what the edge answered; gives the gates that are to be closed now.
     #[inline]
-    pub(crate) fn conclude_edge(&mut self) {
+    pub(crate) fn conclude_edge(&mut self) -> Option<Batch> {
         self.at = self.edge.outcome.at;
-        self.refused = (!self.edge.outcome.admitted()).then_some(Refused::Edge);
+        if self.edge.outcome.admitted() {
+            return None;
+        }
+        self.refused = Some(Refused::Edge);
+        self.edge.close()
     }
 
-    /// Concludes from what the store answered.
+    /// Concludes from what the store answered; gives the gates that are to be closed now.
     #[inline]
-    pub(crate) fn conclude(&mut self) {
+    pub(crate) fn conclude(&mut self) -> Option<Batch> {
         self.at = self.inner.outcome.at;
-        self.refused = (!self.inner.outcome.admitted()).then_some(Refused::Inner);
+        if self.inner.outcome.admitted() {
+            return None;
+        }
+        self.refused = Some(Refused::Inner);
+        self.inner.close()
     }
 
     /// Every limit's part in it, the edge's first.
@@ -209,29 +217,37 @@ impl Asked {
             error: about.error,
             category: about.category,
             rate: about.rate,
-            blocked: role == Role::Gate,
+            blocked: matches!(role, Role::Gate | Role::PreviousGate),
         });
         Some(Refusal { reason, retry: self.outcome.retry })
     }
 
-    /// The gates of the limits that refuse, to be closed. One that is closed already stays as it is.
-    pub(crate) fn gates(&self) -> Batch {
+    /// The gates of the limits that refuse, to be closed; the request passes only when they are open again. One that is
+    /// closed already stays as it is.
+    #[cold]
+    fn close(&mut self) -> Option<Batch> {
         let mut batch = Batch::default();
-        for refusing in self.parts().filter(|part| !part.verdict.admitted()) {
-            let is_gate = |other: &Part<'_>| {
-                other.planned.about.limit == refusing.planned.about.limit && other.planned.role == Role::Gate
-            };
-            let Some(gate) = self.parts().find(is_gate) else { continue };
-            if refusing.planned.role != Role::Gate && gate.step.mode == Mode::Enforce {
-                // It fits: there are no more gates than steps.
-                let _ = batch.push(Step { action: Action::Consume(NonZeroU64::MIN), ..*gate.step });
+        let mut over = false;
+        for part in self.parts() {
+            match part.planned.role {
+                // The steps of a limit stand together, the limit itself first and its gate last.
+                Role::Limit => over = part.is_over(),
+                Role::Previous => over |= part.is_over(),
+                Role::Gate if over && part.step.mode == Mode::Enforce && part.verdict.admitted() => {
+                    // Observed, so that one gate never takes back another. It fits: there are fewer gates than steps.
+                    let _ = batch
+                        .push(Step { action: Action::Consume(NonZeroU64::MIN), ..*part.step }.observed());
+                }
+                Role::Gate | Role::Network(_) | Role::PreviousGate | Role::Base => {}
             }
         }
-        batch
+        let longest = batch.steps().iter().map(|gate| Retry::After(gate.algorithm.period())).max()?;
+        self.outcome.retry = self.outcome.retry.max(longest);
+        Some(batch)
     }
 
-    /// What was charged for more bytes than `seen`, to be given back.
-    pub(crate) fn unused_bytes(&self, seen: u64) -> Option<(Batch, Outcome)> {
+    /// What was charged for more bytes than `seen`, to be given back; from now on it was never charged.
+    pub(crate) fn unused_bytes(&mut self, seen: u64) -> Option<(Batch, Outcome)> {
         let mut batch = Batch::default();
         let mut charged = Outcome { verdicts: SmallVec::new(), ..self.outcome.clone() };
         for part in self.parts().filter(|part| part.charged && part.planned.about.bytes) {
@@ -240,6 +256,12 @@ impl Asked {
                 && batch.push(Step { action: Action::Consume(unused), ..*part.step }).is_ok()
             {
                 charged.verdicts.push(*part.verdict);
+            }
+        }
+        let seen = NonZeroU64::new(seen).unwrap_or(NonZeroU64::MIN);
+        for (step, planned) in self.plan.batch.steps_mut().iter_mut().zip(&self.plan.steps) {
+            if let (Action::Consume(cost), true) = (&mut step.action, planned.about.bytes) {
+                *cost = seen.min(*cost);
             }
         }
         (!batch.steps().is_empty()).then_some((batch, charged))
@@ -258,6 +280,11 @@ impl Asked {
 }
 
 impl Part<'_> {
+    /// True if the subject asks for more than it has left now; a cost that never fits is no sign of that.
+    fn is_over(&self) -> bool {
+        matches!(self.verdict.retry, Retry::After(_))
+    }
+
     fn refuses(&self) -> bool {
         self.step.mode == Mode::Enforce && !self.verdict.admitted()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use threshold_core::{Clock, Mode, Rate, Retry, Store, StoreError};
 
 use super::decide::Part;
-use super::select::{Planned, Request, Role, Selecting, Skipped};
+use super::select::{self, Plan, Planned, Request, Role, Selecting, Skipped};
 use super::{Asking, Decision, Engine, Extras};
 use crate::identify::{Facts, Identity};
 use crate::policy::Layer;
@@ -76,8 +76,8 @@ impl Considered {
                 Role::Network(prefix) => Some(prefix),
                 _ => None,
             },
-            gate: role == Role::Gate,
-            previous_secret: role == Role::Previous,
+            gate: matches!(role, Role::Gate | Role::PreviousGate),
+            previous_secret: matches!(role, Role::Previous | Role::PreviousGate),
             key: format!("{:032x}", part.step.key.hash()),
             rate: about.rate,
             cost,
@@ -104,20 +104,19 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ) -> Result<Explanation, StoreError> {
         let state = self.state.load();
         let Ok(path) = Path::read(facts.path) else { return Ok(Explanation::none()) };
-        let matched = state.rules.routes.matches(facts.method, facts.host, &path);
+        let matched = state.rules.frame.routes.matches(facts.method, facts.host, &path);
         let asking = Asking { facts, identity, extras };
-        let request = Request::new(&state.rules, asking, &matched, self.edge.now());
+        let request = Request::new(&state.rules.frame, asking, (&path, &matched), self.edge.now());
         let mut decision = Decision::default();
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
-        let (mut selecting, mut skipped) = (Selecting::new(&state.overrides, &request), Vec::new());
-        for rule in state.rules.at_edge(request.now).chain(state.rules.behind_edge(request.now)) {
-            let plan = if rule.layer == Layer::Edge { &mut edge.plan } else { &mut inner.plan };
-            let why_not = selecting.try_add(rule, plan).err();
-            skipped.extend(why_not.map(|why| (rule.name, why)));
-        }
+        select::edge(&state, &request, &mut edge.plan);
+        select::inner(&state, &request, &mut inner.plan);
+        let mut selecting = Selecting::new(&state.overrides, &request);
+        let mut why_not = |rule| selecting.try_add(rule, &mut Plan::default()).err();
+        let skipped = state.rules.limits().filter_map(|rule| Some((rule.name, why_not(rule)?))).collect();
         edge.outcome = self.edge.peek_now(&edge.plan.batch);
         inner.outcome = self.store.peek(&inner.plan.batch).await?;
-        let names = state.rules.routes.names().enumerate();
+        let names = state.rules.frame.routes.names().enumerate();
         Ok(Explanation {
             routes: names
                 .filter(|(index, _)| matched.contains(*index))

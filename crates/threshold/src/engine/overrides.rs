@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 
 use threshold_core::rate::RateErrorKind;
-use threshold_core::{Algorithm, Key, LimitError, Rate, Subject, Timestamp};
+use threshold_core::{Algorithm, Key, LimitError, Rate, Timestamp};
 
-use super::rules::{Keys, Rule, Rules, Secrets, Sized};
+use super::rules::{Frame, Keys, Rule, Rules, Secrets, Sized};
 use super::subject::Asker;
 use crate::identify::Identity;
 
 /// Another rate for a limit.
+///
+/// With the limit's own period it goes on with what was consumed. With another it counts from when it is set, and the limit
+/// itself counts nothing meanwhile.
 #[derive(Clone, Debug)]
 pub struct Override {
     /// Names it, for changing and removing it.
@@ -37,6 +40,9 @@ pub enum OverrideError {
     /// It names no limit.
     #[error("there is no limit {0:?}; `threshold check` lists them")]
     NoLimit(String),
+    /// Its subject is none that the limit counts by.
+    #[error("limit {0:?} does not count by such a subject; leave the subject out for everyone")]
+    NoSubject(String),
     /// Its rate does not suit the limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
@@ -58,31 +64,34 @@ pub(crate) struct Overrides {
 #[derive(Clone)]
 pub(crate) struct Ready {
     pub(crate) algorithm: Algorithm,
-    /// Key makers of its own where it has another period: then it is another limit.
-    keys: Option<Keys>,
+    /// Its own key makers.
+    keys: Keys,
     rank: (i64, bool, usize),
     expires: Option<Timestamp>,
 }
 
 impl Overrides {
-    /// Makes `all` ready for `rules`. Those whose limit is gone wait for its return.
-    pub(crate) fn new(all: &[Override], rules: &Rules, secrets: &Secrets) -> Self {
+    /// Makes `all` ready for `rules`, which `frame` reads requests for. Those whose limit is gone wait for its return.
+    pub(crate) fn new<'a>(
+        all: &[Override],
+        rules: impl IntoIterator<Item = &'a Rule>,
+        frame: &Frame,
+        secrets: &Secrets,
+    ) -> Self {
         let mut ready = Self::default();
-        for (age, one) in all.iter().enumerate().filter(|(_, one)| one.enabled) {
-            let Some(rule) = rules.limit(&one.limit) else { continue };
-            let Some(subject) = &one.subject else {
-                let Some(sized) = rule.numbers.all().next() else { continue };
-                let Ok(made) = one.ready(rule, sized, secrets, age) else { continue };
-                ready.everyone.entry(one.limit.clone()).or_default().push(made);
-                continue;
-            };
-            let asker = Asker::new(rules, subject, None);
-            let Some(sized) = rule.numbers.of(asker.tier) else { continue };
-            let (Some(subject), Ok(made)) = (asker.subject(&rule.per), one.ready(rule, sized, secrets, age))
-            else {
-                continue;
-            };
-            ready.subjects.entry(sized.keys.current.key_of(&subject)).or_default().push(made);
+        for rule in rules {
+            let of_rule = |(_, one): &(usize, &Override)| one.enabled && one.limit == rule.id.as_str();
+            for (age, one) in all.iter().enumerate().filter(of_rule) {
+                let Ok(made) = one.ready(rule, secrets, age) else { continue };
+                let Some(identity) = &one.subject else {
+                    ready.everyone.entry(one.limit.clone()).or_default().push(made);
+                    continue;
+                };
+                let asker = Asker::new(frame, identity, None);
+                let subject = asker.subject(&rule.per);
+                let Some((sized, subject)) = rule.numbers.of(asker.tier).zip(subject) else { continue };
+                ready.subjects.entry(sized.keys.current.key_of(&subject)).or_default().push(made);
+            }
         }
         ready
     }
@@ -104,22 +113,21 @@ impl Override {
     /// Says whether it can be made ready for `rules`.
     pub(crate) fn check(&self, rules: &Rules, secrets: &Secrets) -> Result<(), OverrideError> {
         let rule = rules.limit(&self.limit).ok_or_else(|| OverrideError::NoLimit(self.limit.clone()))?;
-        rule.numbers.all().try_for_each(|sized| self.ready(rule, sized, secrets, 0).map(|_| ()))
+        if let Some(identity) = &self.subject
+            && Asker::new(&rules.frame, identity, None).subject(&rule.per).is_none()
+        {
+            return Err(OverrideError::NoSubject(self.limit.clone()));
+        }
+        self.ready(rule, secrets, 0).map(|_| ())
     }
 
-    fn ready(
-        &self,
-        rule: &Rule,
-        sized: &Sized,
-        secrets: &Secrets,
-        age: usize,
-    ) -> Result<Ready, OverrideError> {
-        let kind = sized.step.algorithm.kind();
+    fn ready(&self, rule: &Rule, secrets: &Secrets, age: usize) -> Result<Ready, OverrideError> {
+        let kind =
+            rule.numbers.all().next().map_or_else(Default::default, |sized| sized.step.algorithm.kind());
         let algorithm = Algorithm::new(kind, &self.raised(kind)?)?;
-        let same = algorithm.period() == sized.step.algorithm.period();
-        let keys = (!same).then(|| secrets.keys(&rule.id, &algorithm));
         let rank = (self.priority, self.subject.is_some(), age);
-        Ok(Ready { algorithm, keys, rank, expires: self.expires })
+        let unit = rule.numbers.all().next().map_or_else(Default::default, |sized| sized.about.rate.unit());
+        Ok(Ready { keys: secrets.keys(&rule.id, &algorithm, unit), algorithm, rank, expires: self.expires })
     }
 
     /// The rate with the allowance on top: in the burst where there is one, else in the count.
@@ -137,8 +145,9 @@ impl Override {
 }
 
 impl Ready {
-    /// The subject's key under this override.
-    pub(crate) fn key(&self, own: Key, subject: &Subject) -> Key {
-        self.keys.as_ref().map_or(own, |keys| keys.current.key_of(subject))
+    /// The makers of its keys in the place of `sized`: the limit's own, or with another period those of another limit.
+    pub(crate) fn keys<'a>(&'a self, sized: &'a Sized) -> &'a Keys {
+        let same = self.algorithm.period() == sized.step.algorithm.period();
+        if same { &sized.keys } else { &self.keys }
     }
 }

@@ -4,9 +4,10 @@ mod build;
 mod retiring;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
-use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Step, Timestamp};
+use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Step, Timestamp, Unit};
 
 use super::names::About;
 use crate::identify::{Facts, Identifier, Identity};
@@ -29,13 +30,19 @@ pub struct Secrets {
 /// A policy made ready to be asked.
 pub struct Rules {
     pub(crate) identifier: Identifier,
-    pub(crate) routes: Routes,
+    pub(crate) frame: Arc<Frame>,
     /// Limits of the edge, and those of the other layers in the order of the layers.
     pub(crate) edge: Vec<Rule>,
     pub(crate) inner: Vec<Rule>,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
-    /// The names of the tiers; everywhere else they are known by their place here.
+}
+
+/// What a policy's limits are read by: they name its routes and tiers by their places here. Limits that outlive their
+/// policy keep its frame.
+pub(crate) struct Frame {
+    pub(crate) routes: Routes,
+    /// The names of the tiers.
     pub(crate) tiers: Vec<String>,
     /// The tier of each tenant that the policy knows.
     pub(crate) tenants: HashMap<String, usize>,
@@ -118,9 +125,16 @@ impl Secrets {
         Self { current, previous: None }
     }
 
-    pub(crate) fn keys(&self, id: &LimitId, algorithm: &Algorithm) -> Keys {
-        let previous = self.previous.as_ref().map(|secret| secret.limit_key(id, algorithm));
-        Keys { current: self.current.limit_key(id, algorithm), previous }
+    pub(crate) fn keys(&self, id: &LimitId, algorithm: &Algorithm, unit: Unit) -> Keys {
+        let previous = self.previous.as_ref().map(|secret| secret.limit_key(id, algorithm, unit));
+        Keys { current: self.current.limit_key(id, algorithm, unit), previous }
+    }
+}
+
+impl Keys {
+    /// The makers by the secret of now and by the one before.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &LimitKey> {
+        std::iter::once(&self.current).chain(&self.previous)
     }
 }
 
@@ -155,31 +169,17 @@ impl Rules {
         self.edge.iter().chain(&self.inner)
     }
 
-    /// The limits of the edge that are in force at `now`.
-    #[inline]
-    pub(crate) fn at_edge(&self, now: Timestamp) -> impl Iterator<Item = &Rule> {
-        let retiring =
-            self.retiring.iter().filter(move |retiring| retiring.rule.at_edge() && now < retiring.until);
-        self.edge.iter().chain(retiring.map(|retiring| &retiring.rule))
-    }
-
-    /// Those of the other layers.
-    #[inline]
-    pub(crate) fn behind_edge(&self, now: Timestamp) -> impl Iterator<Item = &Rule> {
-        let retiring =
-            self.retiring.iter().filter(move |retiring| !retiring.rule.at_edge() && now < retiring.until);
-        self.inner.iter().chain(retiring.map(|retiring| &retiring.rule))
-    }
-
-    /// The index of the tier called `name`.
-    pub(crate) fn tier(&self, name: &str) -> Option<usize> {
-        self.tiers.iter().position(|tier| tier == name)
-    }
-
     /// The limit called `id`.
     #[must_use]
     pub fn limit(&self, id: &str) -> Option<&Rule> {
         self.limits().find(|rule| rule.id.as_str() == id)
+    }
+}
+
+impl Frame {
+    /// The index of the tier called `name`.
+    pub(crate) fn tier(&self, name: &str) -> Option<usize> {
+        self.tiers.iter().position(|tier| tier == name)
     }
 }
 

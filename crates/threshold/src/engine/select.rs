@@ -3,14 +3,15 @@
 use std::num::NonZeroU64;
 
 use smallvec::SmallVec;
-use threshold_core::{Action, Algorithm, Batch, Key, Mode, PermitId, Step, Subject, Timestamp};
+use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, Timestamp};
 
 use super::names::About;
 use super::overrides::Overrides;
-use super::rules::{RouteFilter, Rule, Rules, Sized};
+use super::rules::{Frame, Keys, Retiring, RouteFilter, Rule, Sized};
 use super::subject::{Asker, gate};
+use super::{Asking, State};
 use crate::policy::{Cost, Enforce, Per};
-use crate::route::Matches;
+use crate::route::{Matches, Path};
 
 /// What an undeclared body is charged ahead of what is seen of it.
 pub const UNDECLARED_BYTES: u64 = 64 * 1024;
@@ -40,29 +41,74 @@ pub(crate) enum Role {
     Previous,
     /// The gate that keeps out who was over.
     Gate,
+    /// The same under the secret before; closed before it changed, or never.
+    PreviousGate,
+    /// The limit itself where an override of another period stands for it: it counts on, and refuses nobody.
+    Base,
 }
 
 /// What the limits are asked about.
 pub(crate) struct Request<'a> {
+    asking: Asking<'a>,
+    path: &'a Path<'a>,
     pub(crate) asker: Asker<'a>,
     /// The routes that match.
-    pub(crate) routes: &'a Matches,
-    pub(crate) bytes: Option<u64>,
-    /// Names the permit for limits of how many at the same time; without it they are passed over.
-    pub(crate) permit: Option<PermitId>,
+    routes: &'a Matches,
     pub(crate) now: Timestamp,
 }
 
+impl<'a> Request<'a> {
+    /// What is asked, in the terms of `frame`.
+    #[inline]
+    pub(crate) fn new(
+        frame: &Frame,
+        asking: Asking<'a>,
+        (path, routes): (&'a Path<'a>, &'a Matches),
+        now: Timestamp,
+    ) -> Self {
+        let asker = Asker::new(frame, asking.identity, asking.extras.account);
+        Self { asking, path, asker, routes, now }
+    }
+}
+
 /// Plans the edge: by address, before all else.
-pub(crate) fn edge(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
-    let mut selecting = Selecting::new(overrides, request);
-    rules.at_edge(request.now).for_each(|rule| selecting.add(rule, plan));
+pub(crate) fn edge(state: &State, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(&state.overrides, request);
+    state.rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
+    retiring(state, request, |rule| rule.at_edge(), plan);
 }
 
 /// Plans all other layers, charged as one.
-pub(crate) fn inner(rules: &Rules, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
-    let mut selecting = Selecting::new(overrides, request);
-    rules.behind_edge(request.now).for_each(|rule| selecting.add(rule, plan));
+pub(crate) fn inner(state: &State, request: &Request<'_>, plan: &mut Plan) {
+    let mut selecting = Selecting::new(&state.overrides, request);
+    state.rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
+    retiring(state, request, |rule| !rule.at_edge(), plan);
+}
+
+/// Plans those limits of policies before that are `wanted`, each as its own policy read requests and with the overrides
+/// made for it.
+#[inline]
+fn retiring(state: &State, request: &Request<'_>, wanted: fn(&Rule) -> bool, plan: &mut Plan) {
+    for (retiring, overrides) in state.rules.retiring.iter().zip(&state.retiring) {
+        if wanted(&retiring.rule) && request.now < retiring.until {
+            retire(retiring, overrides, request, plan);
+        }
+    }
+}
+
+#[cold]
+fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
+    let Request { asking, path, now, .. } = *request;
+    let matched = retiring.frame.routes.matches(asking.facts.method, asking.facts.host, path);
+    let request = Request::new(&retiring.frame, asking, (path, &matched), now);
+    let mut own = Plan::default();
+    Selecting::new(overrides, &request).add(&retiring.rule, &mut own);
+    for (step, planned) in own.batch.steps().iter().zip(&own.steps) {
+        // What its successor counts as well is charged once.
+        if !plan.batch.steps().iter().any(|other| other.key == step.key) {
+            plan.push(step, *planned);
+        }
+    }
 }
 
 /// A plan in the making.
@@ -123,14 +169,19 @@ impl<'a> Selecting<'a> {
             step.action = action;
             step.mode = rule.mode(&step.key);
         }
+        let mut keys = &sized.keys;
         if let Some(found) = overrides.find(rule, &step.key, request.now) {
+            let base = step.observed();
             step.algorithm = found.algorithm;
-            step.key = found.key(step.key, subject);
+            keys = found.keys(sized);
+            step.key = keys.current.key_of(subject);
+            if step.key != base.key {
+                plan.push(&base, Planned { about: sized.about, role: Role::Base });
+            }
         }
         if rule.has_more(sized) {
-            let own = Step { algorithm: sized.step.algorithm, ..*step };
             let subject = subject.clone();
-            self.add_rest((rule, sized), own, &subject, plan);
+            self.add_rest((rule, sized), keys, &subject, plan);
         }
         Ok(())
     }
@@ -143,30 +194,42 @@ impl<'a> Selecting<'a> {
         self.last_per.map(|_| ())
     }
 
-    /// What some limits have beside themselves: each a step like `own`.
+    /// What some limits have beside themselves: each a step like `own`, under the secret before as well if there is one.
     #[cold]
-    fn add_rest(&self, (rule, sized): (&Rule, &Sized), own: Step, subject: &Subject, plan: &mut Plan) {
-        if let Some(previous) = &sized.keys.previous {
-            let about = Planned { about: sized.about, role: Role::Previous };
-            plan.push(&Step { key: previous.key_of(subject), ..own }, about);
+    fn add_rest(&self, (rule, sized): (&Rule, &Sized), keys: &Keys, subject: &Subject, plan: &mut Plan) {
+        let Some(own) = plan.last_limit() else { return };
+        let mut push = |role, key, step: Step| {
+            plan.push(&Step { key, ..step }, Planned { about: sized.about, role });
+        };
+        if let Some(previous) = &keys.previous {
+            push(Role::Previous, previous.key_of(subject), own);
         }
         for (prefix, algorithm) in &sized.aggregates {
             let network = self.request.asker.network(*prefix);
             let network = network.and_then(|network| self.request.asker.subject_at(&rule.per, &network));
             let Some(network) = network else { continue };
-            let about = Planned { about: sized.about, role: Role::Network(*prefix) };
-            let key = sized.keys.current.key_of(&network);
-            plan.push(&Step { key, algorithm: *algorithm, ..own }, about);
+            for keys in sized.keys.all() {
+                push(Role::Network(*prefix), keys.key_of(&network), Step { algorithm: *algorithm, ..own });
+            }
         }
         if let Some(block) = &rule.block {
-            let about = Planned { about: sized.about, role: Role::Gate };
-            let key = block.keys.current.key_of(&gate(subject));
-            plan.push(&Step { key, algorithm: block.algorithm, action: Action::Check, ..own }, about);
+            let step = Step { algorithm: block.algorithm, action: Action::Check, ..own };
+            let gate = gate(subject);
+            if let Some(previous) = &block.keys.previous {
+                push(Role::PreviousGate, previous.key_of(&gate), step);
+            }
+            push(Role::Gate, block.keys.current.key_of(&gate), step);
         }
     }
 }
 
 impl Plan {
+    /// The step of the limit that was added last.
+    fn last_limit(&self) -> Option<Step> {
+        let place = self.steps.iter().rposition(|planned| planned.role == Role::Limit)?;
+        self.batch.steps().get(place).copied()
+    }
+
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.batch.clear();
@@ -203,10 +266,10 @@ impl Rule {
     fn vary(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
         let cost = match self.cost {
             Cost::Each(each) => each,
-            Cost::Bytes => NonZeroU64::new(request.bytes.unwrap_or(UNDECLARED_BYTES))?,
+            Cost::Bytes => NonZeroU64::new(request.asking.facts.bytes.unwrap_or(UNDECLARED_BYTES))?,
         };
         match sized.step.algorithm {
-            Algorithm::Concurrency(_) => Some(Action::Acquire(request.permit?, cost)),
+            Algorithm::Concurrency(_) => Some(Action::Acquire(request.asking.extras.permit?, cost)),
             _ => Some(Action::Consume(cost)),
         }
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use threshold_core::Subject;
 
-use super::rules::Rules;
+use super::rules::Frame;
 use crate::identify::{AddressKey, Identity, address_key};
 use crate::policy::Per;
 
@@ -40,14 +40,14 @@ enum Mark {
 impl<'a> Asker<'a> {
     /// Keeps of `identity` what is believed: a tenant that only the request itself names must be one that the policy
     /// knows, or everybody could choose a fresh one.
-    pub(crate) fn new(rules: &'a Rules, identity: &'a Identity<'_>, account: Option<&'a str>) -> Self {
-        let known = identity.tenant.as_deref().and_then(|tenant| rules.tenants.get(tenant)).copied();
+    pub(crate) fn new(frame: &Frame, identity: &'a Identity<'_>, account: Option<&'a str>) -> Self {
+        let known = identity.tenant.as_deref().and_then(|tenant| frame.tenants.get(tenant)).copied();
         let believed = known.is_some() || identity.tenant_verified;
         Self {
-            client: identity.client,
-            address: address_key(identity.client, rules.ipv6_prefix),
+            client: identity.client.to_canonical(),
+            address: address_key(identity.client, frame.ipv6_prefix),
             tenant: identity.tenant.as_deref().filter(|_| believed),
-            tier: known.or_else(|| rules.tier(identity.tier.as_deref()?)).or(rules.unknown_tier),
+            tier: known.or_else(|| frame.tier(identity.tier.as_deref()?)).or(frame.unknown_tier),
             user: identity.user.as_deref(),
             proven: identity.user_kind.is_none_or(|kind| kind.verified()),
             account,

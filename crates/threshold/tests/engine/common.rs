@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use threshold::engine::{Decision, Engine, Extras, Reason, Rules, Secrets};
+use threshold::engine::{Decision, Engine, Extras, Override, Reason, Rules, Secrets};
 use threshold::identify::Facts;
 use threshold::policy::Policy;
 use threshold::{ManualClock, MemoryStore, Secret, Span, Timestamp};
@@ -133,4 +133,31 @@ impl Ask {
         self.headers.push((name, value.to_owned()));
         self
     }
+}
+
+/// A policy with the one limit "one", of users.
+pub(crate) fn limited(rest: &str) -> String {
+    format!("{IDENTITY}\n[[limit]]\nid = \"one\"\nlayer = \"user\"\n{rest}\n")
+}
+
+/// The override "o" of `limit` for everyone.
+pub(crate) fn override_all(limit: &str, rate: &str) -> Override {
+    Override {
+        id: "o".to_owned(),
+        limit: limit.to_owned(),
+        subject: None,
+        rate: rate.parse().expect("a rate"),
+        burst_allowance: 0,
+        enabled: true,
+        priority: 0,
+        expires: None,
+    }
+}
+
+/// The same service with a new secret, the old one being the previous.
+pub(crate) fn rotate(service: &Service, policy: &str) -> Service {
+    let rotated = Secrets { current: Secret::new([6; 16]), previous: Some(secrets().current) };
+    let store = service.engine.store().clone();
+    let engine = Engine::new(rules_with(policy, &rotated), rotated, store.clone(), store);
+    Service { engine, clock: service.clock.clone() }
 }

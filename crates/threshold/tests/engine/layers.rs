@@ -1,8 +1,9 @@
 //! Four layers, one decision: what each of them counts, and that a refusal drains nobody.
 
-use threshold::Span;
+use threshold::engine::Extras;
 use threshold::identify::Doubt;
 use threshold::policy::Layer;
+use threshold::{Clock, Span};
 
 use crate::common::{Ask, IDENTITY, Service};
 
@@ -167,9 +168,9 @@ async fn bytes_are_counted_where_the_rate_says_so() {
 async fn bytes_that_did_not_come_are_given_back() {
     let service = grove();
     let upload = |bytes| Ask::post("/api/images").of("large").by("alice").bytes(bytes);
-    let decision = service.ask(&upload(40_000_000)).await;
+    let mut decision = service.ask(&upload(40_000_000)).await;
     assert!(!service.allows(&upload(20_000_000)).await);
-    service.engine.refund_bytes(&decision, 10_000_000).await.unwrap();
+    service.engine.refund_bytes(&mut decision, 10_000_000).await.unwrap();
     assert!(service.allows(&upload(40_000_000)).await);
     assert!(!service.allows(&upload(1)).await);
 }
@@ -266,4 +267,28 @@ async fn layers_are_judged_in_their_order() {
     let layers: Vec<Layer> = decision.considered().iter().map(|one| one.layer).collect();
     assert!(layers.is_sorted(), "{layers:?}");
     assert_eq!(layers.first(), Some(&Layer::Edge));
+}
+
+#[tokio::test]
+async fn bytes_are_given_back_once() {
+    let service =
+        Service::new(&format!("{IDENTITY}\n[[limit]]\nid = \"one\"\nlayer = \"user\"\nrate = \"1MB/min\"\n"));
+    let ask = Ask::post("/").by("alice").bytes(500_000);
+    let (mut a, _b) = (service.ask(&ask).await, service.ask(&ask).await);
+    service.engine.refund_bytes(&mut a, 0).await.unwrap();
+    service.engine.refund_bytes(&mut a, 0).await.unwrap();
+    assert_eq!(service.drain(&ask, 5).await, 1);
+}
+
+#[tokio::test]
+async fn an_ipv4_address_inside_ipv6_has_no_larger_network() {
+    let text = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\nclient_ip = \"x-forwarded-for\"\nipv6_aggregates = [{ prefix = 48, times = 1 }]\n[[limit]]\nid = \"one\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"10/hour\"\n";
+    let service = Service::new(text);
+    let ask = Ask::get("/");
+    let facts = ask.facts();
+    let mut identity = service.engine.rules().identify(&facts, service.clock.now());
+    identity.client = "::ffff:192.0.2.1".parse().unwrap();
+    let allowed =
+        (0..30).filter(|_| service.engine.decide_now(&facts, &identity, Extras::default()).allowed()).count();
+    assert_eq!(allowed, 10);
 }

@@ -6,7 +6,7 @@ use threshold::Span;
 use threshold::engine::{Override, OverrideError};
 use threshold::identify::Identity;
 
-use crate::common::{Ask, IDENTITY, Service, rules};
+use crate::common::{Ask, IDENTITY, Service, limited, override_all, rules};
 
 fn service() -> Service {
     Service::new(&policy("10/hour"))
@@ -98,4 +98,79 @@ async fn what_suits_no_limit_is_refused() {
     let lost = Override { limit: "converions".to_owned(), ..everyone("lost", "1/hour", 0) };
     assert_eq!(service.engine.set_override(lost), Err(OverrideError::NoLimit("converions".to_owned())));
     assert!(service.engine.overrides().is_empty());
+}
+
+#[tokio::test]
+async fn an_override_for_everyone_suits_tiers_of_different_periods() {
+    let text = format!(
+        "{IDENTITY}\n[tiers.big]\nrequests = \"1000/hour\"\n[tiers.small]\nrequests = \"10/min\"\n[tenants]\nacme = \"small\"\n[[limit]]\nid = \"one\"\nlayer = \"tenant\"\ncategory = \"requests\"\n"
+    );
+    let service = Service::new(&text);
+    let ask = Ask::get("/").of("acme");
+    service.engine.set_override(override_all("one", "20/hour")).unwrap();
+    assert_eq!(service.drain(&ask, 30).await, 20);
+    service.engine.remove_override("o");
+    service.wait(Span::from_secs(61));
+    assert_eq!(
+        service.drain(&ask, 30).await,
+        10,
+        "a limit of ten a minute never makes anybody wait longer than one"
+    );
+}
+
+#[tokio::test]
+async fn an_override_that_can_never_act_is_refused() {
+    let service = Service::new(&limited("per = \"account\"\nrate = \"10/hour\""));
+    let set = service.engine.set_override(Override { subject: user("bob"), ..override_all("one", "1/hour") });
+    assert!(set.is_err(), "accepted, though it can never act");
+}
+
+#[tokio::test]
+async fn an_override_of_another_period_is_charged_once_while_its_limit_retires() {
+    let service = Service::new(&limited("rate = \"1000/hour\""));
+    service.engine.set_override(override_all("one", "20/day")).unwrap();
+    service.engine.reload(rules(&limited("rate = \"1000/min\""))).unwrap();
+    assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20);
+}
+
+#[tokio::test]
+async fn a_retiring_limit_keeps_the_overrides_that_were_made_for_it() {
+    let service = Service::new(&limited("rate = \"10/hour\""));
+    let alice = Ask::get("/").by("alice");
+    assert_eq!(service.drain(&alice, 30).await, 10);
+    service.engine.set_override(override_all("one", "10/hour")).unwrap();
+    service.engine.reload(rules(&limited("rate = \"10/hour\"\nalgorithm = \"sliding-log\""))).unwrap();
+    assert_eq!(service.drain(&alice, 30).await, 0, "both the limit and its override are 10/hour throughout");
+}
+
+#[tokio::test]
+async fn an_override_of_another_period_counts_from_when_it_is_set() {
+    let service = Service::new(&limited("rate = \"10/hour\""));
+    let alice = Ask::get("/").by("alice");
+    assert_eq!(service.drain(&alice, 30).await, 10);
+    service.engine.set_override(override_all("one", "10/day")).unwrap();
+    assert_eq!(service.drain(&alice, 30).await, 10, "of the hour before it knows nothing");
+}
+
+#[tokio::test]
+async fn a_limit_counts_on_while_an_override_of_another_period_stands_for_it() {
+    let service = Service::new(&limited("rate = \"10/hour\""));
+    let alice = Ask::get("/").by("alice");
+    service.engine.set_override(override_all("one", "10 per 2h")).unwrap();
+    assert_eq!(service.drain(&alice, 30).await, 10);
+    service.engine.remove_override("o");
+    assert_eq!(service.drain(&alice, 30).await, 0, "ten an hour, and ten were admitted this instant");
+}
+
+#[tokio::test]
+async fn a_subject_keeps_its_override_while_the_limit_retires() {
+    let service = Service::new(&limited("rate = \"10/hour\""));
+    let alice = Ask::get("/").by("alice");
+    service
+        .engine
+        .set_override(Override { subject: user("alice"), ..override_all("one", "100/hour") })
+        .unwrap();
+    assert_eq!(service.drain(&alice, 20).await, 20);
+    service.engine.reload(rules(&limited("rate = \"10/min\""))).unwrap();
+    assert_eq!(service.drain(&alice, 200).await, 80, "her override was 100/hour before and is 100/hour now");
 }

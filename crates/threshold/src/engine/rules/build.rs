@@ -1,12 +1,13 @@
 //! From a policy to rules.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
-use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, Span, Step};
+use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, Span, Step, Unit};
 
 use super::super::names::{About, lasting};
-use super::{Block, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
+use super::{Block, Frame, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
     UserSource,
@@ -43,11 +44,7 @@ impl Rules {
         let ipv6_prefix = identity.ipv6_prefix;
         let routes = Routes::compile(&policy.route_specs(), policy.route_options())
             .map_err(BuildRulesError::Routes)?;
-        let mut rules = Self {
-            identifier: Identifier::new(identity)?,
-            edge: Vec::new(),
-            inner: Vec::new(),
-            retiring: Vec::new(),
+        let frame = Frame {
             tiers: policy.tiers.0.iter().map(|(name, _)| name.value.clone()).collect(),
             tenants: tenants(policy),
             unknown_tier: unknown_tier(policy),
@@ -55,15 +52,16 @@ impl Rules {
             aggregates: aggregates(policy),
             routes,
         };
-        for limit in &policy.limit {
-            let rule = rules.rule(policy, limit, secrets)?;
-            let layer = if rule.layer == Layer::Edge { &mut rules.edge } else { &mut rules.inner };
-            layer.push(rule);
-        }
-        rules.inner.sort_by_key(|rule| rule.layer);
-        Ok(rules)
+        let rules = policy.limit.iter().map(|limit| frame.rule(policy, limit, secrets));
+        let (edge, mut inner): (Vec<Rule>, Vec<Rule>) =
+            rules.collect::<Result<Vec<_>, _>>()?.into_iter().partition(Rule::at_edge);
+        inner.sort_by_key(|rule| rule.layer);
+        let identifier = Identifier::new(identity)?;
+        Ok(Self { identifier, frame: Arc::new(frame), edge, inner, retiring: Vec::new() })
     }
+}
 
+impl Frame {
     fn rule(&self, policy: &Policy, limit: &Limit, secrets: &Secrets) -> Result<Rule, BuildRulesError> {
         let id = &limit.id.value;
         let sized = |rate: &Rate| self.sized(limit, rate, secrets);
@@ -127,7 +125,7 @@ impl Rules {
         };
         Ok(Sized {
             about: about.lasting(),
-            keys: secrets.keys(id, &algorithm),
+            keys: secrets.keys(id, &algorithm, rate.unit()),
             aggregates: aggregates.iter().map(widened).collect::<Result<_, _>>()?,
             step: model(limit, algorithm, cost),
         })
@@ -182,12 +180,15 @@ fn widen(rate: &Rate, times: u64) -> Rate {
     wide.map_or(*rate, |wide| wide.counting(rate.unit()))
 }
 
-/// One charge closes the gate for as long as the limit blocks.
+/// One charge closes the gate for as long as the limit blocks. For how long is not part of its key: a gate stays closed
+/// when that changes.
 fn block(id: &LimitId, span: Span, secrets: &Secrets) -> Result<Block, BuildRulesError> {
     let rate =
         Rate::new(1, span).map_err(|_| BuildRulesError::Limit(id.clone(), LimitError::NotCalendar(span)))?;
     let algorithm = build(id, AlgorithmKind::FixedWindow, &rate)?;
-    Ok(Block { keys: secrets.keys(id, &algorithm), algorithm })
+    let any =
+        Rate::new(1, Span::DAY).map_or(Ok(algorithm), |day| build(id, AlgorithmKind::FixedWindow, &day))?;
+    Ok(Block { keys: secrets.keys(id, &any, Unit::Requests), algorithm })
 }
 
 fn tier_index(policy: &Policy, name: &str) -> Option<usize> {

@@ -78,7 +78,12 @@ fn prefixes(identity: &Identity, reader: &mut Reader<'_>) {
             "use 32 to 128; 64 is usual",
         );
     }
-    for aggregate in &identity.ipv6_aggregates {
+    for (index, aggregate) in identity.ipv6_aggregates.iter().enumerate() {
+        let earlier = &identity.ipv6_aggregates[..index];
+        if earlier.iter().any(|other| other.prefix.value == aggregate.prefix.value) {
+            let what = format!("/{} stands here twice", aggregate.prefix.value);
+            reader.note_placed(&aggregate.prefix, what, "remove one of them");
+        }
         if ![48, 56].contains(&aggregate.prefix.value) || aggregate.prefix.value >= own {
             let what = format!("/{} is no network above /{own}", aggregate.prefix.value);
             reader.note_placed(&aggregate.prefix, what, "use 56 or 48");

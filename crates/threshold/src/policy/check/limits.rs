@@ -215,6 +215,10 @@ fn edge(limit: &Limit, reader: &mut Reader<'_>) {
         let remedy = "remove `consistency`, or move the limit to another layer";
         reader.note_placed(consistency, "limits of the edge are each node's own", remedy);
     }
+    if let Some(algorithm) = limit.algorithm.as_ref().filter(|_| kind(limit) == AlgorithmKind::Concurrency) {
+        let remedy = "choose another algorithm, or move the limit to another layer";
+        reader.note_placed(algorithm, "the edge does not see a request end", remedy);
+    }
     if let Some(rate) = limit.rate.as_ref().filter(|rate| rate.unit() == Unit::Bytes) {
         let remedy = "count requests, or move the limit to another layer";
         reader.note_placed(rate, "the edge counts arrivals, before a body is seen", remedy);
