@@ -30,7 +30,8 @@ pub(crate) const LAYERS: &str = "four layers";
 /// The users belong to so many tenants. With one alone, two threads would mostly wait for each other.
 static TENANTS: LazyLock<Vec<String>> = LazyLock::new(|| (0..100).map(|i| format!("tenant-{i}")).collect());
 
-/// Wide open, as the single limit is: what is timed are decisions, not refusals.
+/// Wide open, as the single limit is: what is timed are decisions, not refusals. Bursts rather than rates, so that every
+/// address and user has a state that lives.
 const POLICY: &str = r#"
 [identity]
 trusted_proxies = ["127.0.0.1"]
@@ -44,7 +45,7 @@ requests = "1000000000/s"
 [[limit]]
 id = "edge"
 layer = "edge"
-rate = "1000000000/s"
+rate = "1 per 60s burst 1000000"
 [[limit]]
 id = "tenant"
 layer = "tenant"
@@ -110,6 +111,7 @@ fn ask(engine: &Engine, (number, user): (u32, &str), decision: &mut Decision) ->
         client,
         tenant: Some(Cow::Borrowed(&TENANTS[number as usize % TENANTS.len()])),
         tenant_verified: true,
+        tier: None,
         user: Some(Cow::Borrowed(user)),
         user_kind: None,
         doubts: Default::default(),

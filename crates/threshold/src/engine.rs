@@ -106,7 +106,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     async fn judge(&self, state: &State, asking: Asking<'_>) -> Result<Decision, StoreError> {
         let mut decision = Decision::default();
         decision.begin(self.edge.now(), asking.identity);
-        if self.arrive(state, asking, &mut decision) {
+        if self.arrive(state, &asking, &mut decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
             if let Some(gates) = decision.conclude() {
                 self.store.apply(&gates).await?;
@@ -117,7 +117,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
 
     /// Plans all layers and has the edge judge the request. True if there is something to ask of the store.
     #[inline]
-    fn arrive(&self, state: &State, asking: Asking<'_>, decision: &mut Decision) -> bool {
+    fn arrive(&self, state: &State, asking: &Asking<'_>, decision: &mut Decision) -> bool {
         // Not moved out of its result: a path may be large.
         let path = Path::read(asking.facts.path);
         let path = match &path {
@@ -257,7 +257,7 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         decision: &mut Decision,
     ) {
         decision.begin(self.edge.now(), identity);
-        if self.arrive(&self.state.load(), Asking { facts, identity, extras }, decision) {
+        if self.arrive(&self.state.load(), &Asking { facts, identity, extras }, decision) {
             let Asked { plan, outcome } = &mut decision.inner;
             self.store.apply_into(&plan.batch, decision.at, outcome);
             let at = decision.at;

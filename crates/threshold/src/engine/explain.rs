@@ -106,7 +106,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let Ok(path) = Path::read(facts.path) else { return Ok(Explanation::none()) };
         let matched = state.rules.frame.routes.matches(facts.method, facts.host, &path);
         let asking = Asking { facts, identity, extras };
-        let request = Request::new(&state.rules.frame, asking, (&path, &matched), self.edge.now());
+        let request = Request::new(&state.rules.frame, &asking, (&path, &matched), self.edge.now());
         let mut decision = Decision::default();
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
         select::edge(&state, &request, &mut edge.plan);

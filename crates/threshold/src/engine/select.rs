@@ -49,7 +49,7 @@ pub(crate) enum Role {
 
 /// What the limits are asked about.
 pub(crate) struct Request<'a> {
-    asking: Asking<'a>,
+    asking: &'a Asking<'a>,
     path: &'a Path<'a>,
     pub(crate) asker: Asker<'a>,
     /// The routes that match.
@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
     #[inline]
     pub(crate) fn new(
         frame: &Frame,
-        asking: Asking<'a>,
+        asking: &'a Asking<'a>,
         (path, routes): (&'a Path<'a>, &'a Matches),
         now: Timestamp,
     ) -> Self {
