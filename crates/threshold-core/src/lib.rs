@@ -27,6 +27,7 @@ pub mod batch;
 pub mod guarantee;
 pub mod key;
 pub mod rate;
+pub mod standing;
 pub mod state;
 pub mod store;
 pub mod time;
