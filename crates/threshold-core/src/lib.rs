@@ -12,6 +12,7 @@
 //! | [`rate`] | [`Rate`] and its grammar: `"100/min"`, `"5 per 15min"`, `"50MB/day burst 10MB"` |
 //! | [`key`] | [`Secret`] → [`LimitKey`] → [`Key`]: keyed 128-bit hashes of a subject's parts |
 //! | [`algorithm`] | the five algorithms, each a few pure functions over its state |
+//! | [`standing`] | ladder, reputation and lockout: what follows when somebody goes over again and again |
 //! | [`state`] | what a store keeps for one key: a [`Cell`](state::Cell), a log or permits |
 //! | [`batch`] | [`Step`], [`Batch`], [`Verdict`], [`Outcome`] |
 //! | [`transition`] | the one function that decides a batch |
