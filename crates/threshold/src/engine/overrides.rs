@@ -11,8 +11,8 @@ use crate::identify::Identity;
 
 /// Another rate for a limit.
 ///
-/// With the limit's own period it goes on with what was consumed. With another it counts from when it is set, and the limit
-/// itself counts nothing meanwhile.
+/// With the limit's own period it goes on with what was consumed. With another it counts from when it is set; the limit
+/// counts on beside it and refuses nobody until it is in force again.
 #[derive(Clone, Debug)]
 pub struct Override {
     /// Names it, for changing and removing it.
