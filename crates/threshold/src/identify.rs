@@ -127,8 +127,10 @@ impl Identifier {
             Some(user) => (Some(user.id), Some(user.kind), user.also),
             None => (None, None, Also::default()),
         };
-        let tenant = self.tenant(question, claimed.tenant, &mut doubts);
-        let tier = self.tier(question, claimed.tier, &mut doubts);
+        let tenant = self.tenant.as_ref().map(|source| tenant::find(source, question, claimed.tenant));
+        let tenant = tenant.and_then(|found| doubt::settle(found, &mut doubts));
+        let tier = self.tier.as_ref().map(|source| tier::find(source, question, claimed.tier));
+        let tier = tier.and_then(|found| doubt::settle(found, &mut doubts));
         let tenant_verified = tenant.is_some() && self.tenant.as_ref().is_some_and(tenant::is_verified);
         Identity { client, tenant, tenant_verified, tier, user, user_kind, doubts }
     }
@@ -164,30 +166,6 @@ impl Identifier {
         let client = client.to_canonical();
         let prefixes = if client.is_ipv6() { self.ipv6_aggregates.as_slice() } else { &[] };
         prefixes.iter().map(move |prefix| address_key(client, *prefix))
-    }
-
-    fn tenant<'a>(
-        &self,
-        question: user::Question<'_, 'a>,
-        claimed: Option<String>,
-        doubts: &mut Doubts,
-    ) -> Option<Cow<'a, str>> {
-        tenant::find(self.tenant.as_ref()?, question, claimed).unwrap_or_else(|doubt| {
-            doubt::note(doubts, doubt);
-            None
-        })
-    }
-
-    fn tier<'a>(
-        &self,
-        question: user::Question<'_, 'a>,
-        claimed: Option<String>,
-        doubts: &mut Doubts,
-    ) -> Option<Cow<'a, str>> {
-        tier::find(self.tier.as_ref()?, question, claimed).unwrap_or_else(|doubt| {
-            doubt::note(doubts, doubt);
-            None
-        })
     }
 }
 

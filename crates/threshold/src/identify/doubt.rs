@@ -136,6 +136,14 @@ impl fmt::Display for Doubt {
     }
 }
 
+/// What was found; nothing, and a note, if it was not believed.
+pub(super) fn settle<T>(found: Result<Option<T>, Doubt>, doubts: &mut Doubts) -> Option<T> {
+    found.unwrap_or_else(|doubt| {
+        note(doubts, doubt);
+        None
+    })
+}
+
 /// Adds a doubt unless it is there already: the same one twice says nothing new.
 pub(super) fn note(doubts: &mut Doubts, doubt: Doubt) {
     if !doubts.contains(&doubt) {

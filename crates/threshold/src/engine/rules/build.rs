@@ -91,9 +91,7 @@ impl Frame {
             enforce: limit.enforce,
             block: limit.block_for.as_ref().map(|span| block(id, span.value, secrets)).transpose()?,
             category: limit.category.as_ref().map(|category| lasting(category)),
-            error: lasting(
-                limit.error.as_ref().map_or(code(limit.layer.value), |error| error.value.as_str()),
-            ),
+            error: code(limit),
             silent: limit.silent,
             consistency: limit.consistency.as_ref().map_or(local, |chosen| chosen.value),
             on_store_failure: limit
@@ -117,9 +115,7 @@ impl Frame {
             layer: limit.layer.value,
             rate: *rate,
             category: limit.category.as_ref().map(|category| lasting(category)),
-            error: lasting(
-                limit.error.as_ref().map_or(code(limit.layer.value), |error| error.value.as_str()),
-            ),
+            error: code(limit),
             silent: limit.silent,
             bytes: cost == Cost::Bytes,
         };
@@ -159,12 +155,13 @@ fn model(limit: &Limit, algorithm: Algorithm, cost: Cost) -> Step {
     if limit.enforce == Enforce::On { step } else { step.observed() }
 }
 
-/// The code of a refusal, if the limit has none of its own.
-const fn code(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Edge | Layer::User => "rate_limited",
-        Layer::Tenant => "tenant_rate_limited",
-        Layer::Endpoint => "endpoint_rate_limited",
+/// The code of a refusal: the limit's own, or that of its layer.
+fn code(limit: &Limit) -> &'static str {
+    match (&limit.error, limit.layer.value) {
+        (Some(error), _) => lasting(error.value.as_str()),
+        (None, Layer::Edge | Layer::User) => "rate_limited",
+        (None, Layer::Tenant) => "tenant_rate_limited",
+        (None, Layer::Endpoint) => "endpoint_rate_limited",
     }
 }
 
