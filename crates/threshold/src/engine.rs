@@ -26,7 +26,7 @@ use rules::Frame;
 use select::Request;
 
 pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
-pub use explain::{Considered, Explanation};
+pub use explain::{Considered, Explanation, Source};
 pub use overrides::{Override, OverrideError};
 pub use rules::{BuildRulesError, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};

@@ -33,6 +33,8 @@ pub struct Considered {
     pub limit: &'static str,
     /// Its layer.
     pub layer: Layer,
+    /// Where the answer came from.
+    pub source: Source,
     /// The prefix, if this is its count of the client's larger network.
     pub network: Option<u8>,
     /// True if this is the gate that keeps out who was over.
@@ -57,6 +59,16 @@ pub struct Considered {
     pub reset: Duration,
 }
 
+/// Where the answer about a limit came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The process's own count.
+    Local,
+    /// The store, asked for this decision.
+    Exact,
+}
+
 impl Decision {
     /// Every limit that had a part in it.
     #[must_use]
@@ -72,6 +84,7 @@ impl Considered {
         Self {
             limit: about.limit,
             layer: about.layer,
+            source: if about.layer == Layer::Edge { Source::Local } else { Source::Exact },
             network: match role {
                 Role::Network(prefix) => Some(prefix),
                 _ => None,

@@ -1,6 +1,6 @@
 //! Four layers, one decision: what each of them counts, and that a refusal drains nobody.
 
-use threshold::engine::Extras;
+use threshold::engine::{Considered, Extras, Source};
 use threshold::identify::Doubt;
 use threshold::policy::Layer;
 use threshold::{Clock, Span};
@@ -265,6 +265,8 @@ async fn layers_are_judged_in_their_order() {
     let service = grove();
     let decision = service.ask(&Ask::post("/api/posts").of("small").by("alice")).await;
     let layers: Vec<Layer> = decision.considered().iter().map(|one| one.layer).collect();
+    let local = |one: &Considered| (one.source == Source::Local) == (one.layer == Layer::Edge);
+    assert!(decision.considered().iter().all(local), "only the edge is this process's own");
     assert!(layers.is_sorted(), "{layers:?}");
     assert_eq!(layers.first(), Some(&Layer::Edge));
 }
