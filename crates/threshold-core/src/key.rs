@@ -17,7 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
 use crate::rate::Unit;
-use words::WordHasher;
+pub(crate) use words::WordHasher;
 
 /// The secret behind every key. Its `Debug` form never shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,6 +60,15 @@ impl Secret {
     pub fn new(bytes: [u8; 16]) -> Self {
         let [low, high] = halves(u128::from_le_bytes(bytes));
         Self([low, high])
+    }
+
+    /// A hash of words for a purpose that no limit has.
+    pub(crate) fn words_for(&self, purpose: &[u8]) -> WordHasher {
+        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        feed(&mut hasher, b"purpose");
+        feed(&mut hasher, purpose);
+        let hash = hasher.finish128();
+        WordHasher::new(hash.h1, hash.h2)
     }
 
     /// The key maker of the limit called `id` that counts `unit`s by `algorithm`.
@@ -177,7 +186,7 @@ impl Subject {
     }
 
     #[inline]
-    fn words(&self) -> &[u64] {
+    pub(crate) fn words(&self) -> &[u64] {
         self.here.get(..self.length).unwrap_or(&self.spilled)
     }
 }
@@ -226,6 +235,14 @@ impl Key {
     pub const fn from_raw(hash: u128, limit: u64) -> Self {
         let [low, high] = halves(hash);
         Self { high, low, limit }
+    }
+
+    /// The key of something else that goes with this one, such as its grace: each `purpose` gives another key.
+    #[must_use]
+    pub const fn beside(&self, purpose: u64) -> Self {
+        // A bijection of hashes: keys that differ stay different, and the hash is too wide to meet another by chance.
+        let high = self.high ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self { high, low: self.low.wrapping_add(purpose.rotate_left(32)), limit: self.limit }
     }
 
     /// The 128-bit hash of limit and subject: the whole identity.

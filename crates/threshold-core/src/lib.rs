@@ -13,6 +13,7 @@
 //! | [`key`] | [`Secret`] → [`LimitKey`] → [`Key`]: keyed 128-bit hashes of a subject's parts |
 //! | [`algorithm`] | the five algorithms, each a few pure functions over its state |
 //! | [`standing`] | ladder, reputation and lockout: what follows when somebody goes over again and again |
+//! | [`ledger`] | the [`Ledger`] trait, what is written there, and the one function that says what follows from it |
 //! | [`state`] | what a store keeps for one key: a [`Cell`](state::Cell), a log or permits |
 //! | [`batch`] | [`Step`], [`Batch`], [`Verdict`], [`Outcome`] |
 //! | [`transition`] | the one function that decides a batch |
@@ -27,6 +28,7 @@ pub mod algorithm;
 pub mod batch;
 pub mod guarantee;
 pub mod key;
+pub mod ledger;
 pub mod rate;
 pub mod standing;
 pub mod state;
@@ -40,6 +42,7 @@ pub use batch::{
 };
 pub use guarantee::Guarantee;
 pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Parts, Secret, Subject};
+pub use ledger::{Ledger, SharedLedger, SubjectId, SubjectKey, SubjectKind};
 pub use rate::{Rate, RateError, Unit};
 pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};
 pub use time::{Clock, ManualClock, Span, Timestamp};

@@ -8,11 +8,13 @@
 //!
 //! Everything here expires by itself: no state means a clean sheet, and every state turns into that with time.
 
+mod habits;
 mod ladder;
 mod lockout;
 mod reputation;
 mod tally;
 
+pub use habits::{Habits, Looks, Oddity};
 pub use ladder::{Ladder, LadderError, Rung};
 pub use lockout::{Lockout, LockoutError};
 pub use reputation::{Reputation, ReputationError, Risk, Score, Violation};

@@ -6,10 +6,10 @@
 
 /// A SipHash-1-3 with its keys mixed in, for a result of 128 bits.
 #[derive(Clone)]
-pub(super) struct WordHasher([u64; 4]);
+pub(crate) struct WordHasher([u64; 4]);
 
 impl WordHasher {
-    pub(super) const fn new(key0: u64, key1: u64) -> Self {
+    pub(crate) const fn new(key0: u64, key1: u64) -> Self {
         Self([
             key0 ^ 0x736f_6d65_7073_6575,
             key1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
@@ -20,7 +20,7 @@ impl WordHasher {
 
     /// The hash of `words`, each as its eight bytes from the lowest on: its lower half and its upper.
     #[inline(always)]
-    pub(super) fn hash(&self, words: &[u64]) -> [u64; 2] {
+    pub(crate) fn hash(&self, words: &[u64]) -> [u64; 2] {
         let mut state = self.0;
         words.iter().for_each(|word| absorb(&mut state, *word));
         absorb(&mut state, (words.len() as u64) << 59);

@@ -1,6 +1,7 @@
 //! The graduated response: strikes, and the rungs they lead to.
 
 use super::Tally;
+use crate::ledger::SanctionKind;
 use crate::time::{Span, Timestamp};
 
 /// What follows strikes, rung by rung.
@@ -27,6 +28,18 @@ pub struct Rung {
     pub shadow: Option<Span>,
     /// Refuses everything this long.
     pub ban: Option<Span>,
+}
+
+impl Rung {
+    /// The sanctions it brings, with how long each lasts.
+    pub fn sanctions(&self) -> impl Iterator<Item = (SanctionKind, Span)> + use<> {
+        let all = [
+            (SanctionKind::Cooldown, self.cooldown),
+            (SanctionKind::Shadow, self.shadow),
+            (SanctionKind::Ban, self.ban),
+        ];
+        all.into_iter().filter_map(|(kind, span)| Some((kind, span?)))
+    }
 }
 
 /// A ladder that cannot be climbed.

@@ -56,8 +56,8 @@ pub enum Risk {
     Critical,
 }
 
-/// What kind of violation a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What kind of violation a request is, the worse the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Violation {
     /// More than the limit.
     RateExceeded,
@@ -124,6 +124,12 @@ impl Score {
     #[must_use]
     pub const fn new(points: u8, violations: u32, since: Timestamp) -> Self {
         Self { points: if points > WHOLE { WHOLE } else { points }, violations, since }
+    }
+
+    /// As it is written down: points, violations, and since when.
+    #[must_use]
+    pub const fn parts(&self) -> (u8, u32, Timestamp) {
+        (self.points, self.violations, self.since)
     }
 
     /// The points at `now`, what has recovered included.

@@ -16,6 +16,12 @@ impl Tally {
         Self { count, last }
     }
 
+    /// As it is written down: the count, lapsed or not, and when it last grew.
+    #[must_use]
+    pub const fn parts(&self) -> (u32, Timestamp) {
+        (self.count, self.last)
+    }
+
     /// How many count at `now`.
     #[must_use]
     pub fn count(&self, lapse: Span, now: Timestamp) -> u32 {
