@@ -62,6 +62,16 @@ impl Secret {
         Self([low, high])
     }
 
+    /// Makes a secret of a text that was drawn at random: the same on every node that has the text.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        let mut hasher = SipHasher13::new_with_keys(0, 0);
+        feed(&mut hasher, b"secret");
+        feed(&mut hasher, text.as_bytes());
+        let hash = hasher.finish128();
+        Self([hash.h1, hash.h2])
+    }
+
     /// A hash of words for a purpose that no limit has.
     pub(crate) fn words_for(&self, purpose: &[u8]) -> WordHasher {
         let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);

@@ -134,6 +134,32 @@ impl From<Duration> for Span {
 }
 
 /// Prints the span in the largest unit that divides it: `15min`, `1h`, `2500ms`.
+/// As ISO 8601 in UTC to the millisecond: `2026-01-31T12:00:00.000Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, within) = (self.0 / Span::DAY.0, self.0 % Span::DAY.0 / 1_000);
+        let (year, month, day) = civil(days);
+        let (hour, minute) = (within / 3_600_000, within / 60_000 % 60);
+        let (second, milli) = (within / 1_000 % 60, within % 1_000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    }
+}
+
+/// Year, month and day so many days after the epoch. Years are counted from March on, so that the day which some years
+/// have more is their last.
+const fn civil(days: u64) -> (u64, u64, u64) {
+    const OF_400_YEARS: u64 = 146_097;
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / OF_400_YEARS, shifted % OF_400_YEARS);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months_since_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months_since_march + 2) / 5 + 1;
+    let month = if months_since_march < 10 { months_since_march + 3 } else { months_since_march - 9 };
+    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 6] = [
@@ -204,6 +230,30 @@ mod tests {
         assert_eq!(Span::from_micros(1).as_millis_ceil(), 1);
         assert_eq!(Span::from_micros(1_000_001).as_secs_ceil(), 2);
         assert_eq!(Span::from(Duration::from_nanos(1)), Span::TICK);
+    }
+
+    #[test]
+    fn timestamps_print_as_dates() {
+        let shown = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000 + 7_999).to_string();
+        assert_eq!(shown(0), "1970-01-01T00:00:00.007Z");
+        assert_eq!(shown(951_782_400 + 86_399), "2000-02-29T23:59:59.007Z");
+    }
+
+    #[test]
+    fn every_day_follows_the_one_before() {
+        let leap =
+            |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let mut expected = (1970, 1, 1);
+        for days in 0..46_000 {
+            assert_eq!(civil(days), expected, "day {days}");
+            let (year, month, day) = expected;
+            let last = [31, if leap(year) { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            expected = match (month, day) {
+                (12, 31) => (year + 1, 1, 1),
+                (_, day) if day == last[month as usize - 1] => (year, month + 1, 1),
+                _ => (year, month, day + 1),
+            };
+        }
     }
 
     #[test]

@@ -1,48 +1,76 @@
 //! The engine: how one decision is made over all layers of a policy.
 //!
-//! [`Engine::decide`] is the whole path of a request: identify → select → evaluate → decide. The edge's limits are this
-//! process's own and come first; those of the tenant, the user and the endpoint are charged as one, all or none, by
-//! one operation of the store.
+//! [`Engine::decide`] is the whole path of a request: identify → select → evaluate → decide. Lists and sanctions come
+//! first. The edge's limits are this process's own and come next; those of the tenant, the user and the endpoint are
+//! charged as one, all or none, by one operation of the store. A refusal may be a strike, which goes to the ledger.
 
 mod decide;
+mod escalate;
 mod explain;
 mod names;
+mod operate;
 mod overrides;
 mod rules;
 mod select;
+mod standings;
 mod subject;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use threshold_core::{Clock, Outcome, PermitId, Store, StoreError};
-use threshold_store::{MemoryStore, SystemClock};
+use smallvec::SmallVec;
+use threshold_core::ledger::SanctionKind;
+use threshold_core::{Clock, Ledger, Outcome, PermitId, Store, StoreError, SubjectId};
+use threshold_store::{MemoryLedger, MemoryStore, SystemClock};
 
+use crate::event::Event;
 use crate::identify::{Facts, Identity};
 use crate::route::Path;
 use decide::{Asked, Refused};
+use operate::Settings;
 use overrides::Overrides;
-use rules::Frame;
-use select::Request;
+use rules::Listed;
+use select::{Request, Risks};
+use standings::Standings;
+use subject::{Asker, SubjectKeys};
 
 pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation, Source};
 pub use overrides::{Override, OverrideError};
+pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
+pub use standings::Held;
+pub(crate) use subject::login_subject;
+pub use subject::{Origin, Subjects};
 
-/// Makes decisions by a policy, over a store.
-pub struct Engine<S = MemoryStore, C = SystemClock> {
+/// Makes decisions by a policy, over a store and a ledger.
+pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     /// Where the limits of all nodes live.
     store: S,
     /// Where the edge's live, which are this process's own.
     edge: MemoryStore<C>,
+    /// Where what must not be lost lives.
+    ledger: L,
     secrets: Secrets,
+    subject_keys: SubjectKeys,
     /// What decisions are made by, swapped as a whole.
     state: ArcSwap<State>,
-    /// All overrides, also those that are switched off; held while the state is swapped.
-    overrides: Mutex<Vec<Override>>,
+    /// What the ledger says of sanctions, strikes and reputation.
+    standings: Standings,
+    /// What the ledger says of overrides and tenants; held while the state is swapped.
+    settings: Mutex<Settings>,
+    /// The last change of the ledger that was taken over.
+    version: AtomicU64,
+    /// True while the ledger fails.
+    failing: AtomicBool,
+    listener: Option<Listener>,
 }
+
+/// Whoever is told of events.
+type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// What one decision is made by: it never changes while the decision is made.
 struct State {
@@ -50,6 +78,8 @@ struct State {
     overrides: Overrides,
     /// The overrides of each retiring limit.
     retiring: Vec<Overrides>,
+    /// The tiers of tenants that the ledger knows.
+    tenants: std::collections::HashMap<SubjectId, String>,
 }
 
 /// What is asked about one request, beside its facts.
@@ -70,11 +100,53 @@ struct Asking<'a> {
     extras: Extras<'a>,
 }
 
+/// What an answer that is held back takes at least, and at most that much more.
+const DELAY: Duration = Duration::from_secs(1);
+const JITTER_MICROS: u64 = 2_000_000;
+
 impl<S: Store, C: Clock> Engine<S, C> {
-    /// An engine that decides by `rules` over `store`, with the edge's limits in `edge`.
+    /// An engine that decides by `rules` over `store`, with the edge's limits in `edge`. What follows abuse is kept in
+    /// memory: see [`with_ledger`](Self::with_ledger).
     pub fn new(rules: Rules, secrets: Secrets, store: S, edge: MemoryStore<C>) -> Self {
-        let state = State { rules: Arc::new(rules), overrides: Overrides::default(), retiring: Vec::new() };
-        Self { store, edge, secrets, state: ArcSwap::from_pointee(state), overrides: Mutex::default() }
+        Engine::with_ledger((rules, secrets), store, edge, MemoryLedger::new())
+    }
+}
+
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// An engine that keeps what must not be lost in `ledger`. Call [`refresh`](Self::refresh) before the first
+    /// decision and about every second from then on.
+    pub fn with_ledger(
+        (rules, secrets): (Rules, Secrets),
+        store: S,
+        edge: MemoryStore<C>,
+        ledger: L,
+    ) -> Self {
+        let state = State {
+            rules: Arc::new(rules),
+            overrides: Overrides::default(),
+            retiring: Vec::new(),
+            tenants: Default::default(),
+        };
+        Self {
+            store,
+            edge,
+            ledger,
+            subject_keys: SubjectKeys::new(&secrets),
+            secrets,
+            state: ArcSwap::from_pointee(state),
+            standings: Standings::new(standings::MOST),
+            settings: Mutex::default(),
+            version: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
+            listener: None,
+        }
+    }
+
+    /// The same engine, telling `listener` what happens. It is called while a decision is made, so it should not take
+    /// long.
+    #[must_use]
+    pub fn telling(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self { listener: Some(Box::new(listener)), ..self }
     }
 
     /// Decides about one request: identifies who asks, selects the limits, has them judged and charged, and says
@@ -82,7 +154,7 @@ impl<S: Store, C: Clock> Engine<S, C> {
     ///
     /// # Errors
     ///
-    /// If the store could make no decision.
+    /// If the store could make no decision. A ledger that fails keeps nothing from being decided.
     pub async fn decide(&self, facts: &Facts<'_>, extras: Extras<'_>) -> Result<Decision, StoreError> {
         let state = self.state.load();
         let identity = state.rules.identify(facts, self.edge.now());
@@ -108,14 +180,15 @@ impl<S: Store, C: Clock> Engine<S, C> {
         decision.begin(self.edge.now(), asking.identity);
         if self.arrive(state, &asking, &mut decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
-            if let Some(gates) = decision.conclude() {
-                self.store.apply(&gates).await?;
+            if decision.conclude() {
+                self.escalate(state, &asking, &mut decision).await?;
             }
         }
         Ok(decision)
     }
 
-    /// Plans all layers and has the edge judge the request. True if there is something to ask of the store.
+    /// Plans all layers and has lists, sanctions and the edge judge the request. True if there is something to ask of the
+    /// store.
     #[inline]
     fn arrive(&self, state: &State, asking: &Asking<'_>, decision: &mut Decision) -> bool {
         // Not moved out of its result: a path may be large.
@@ -128,7 +201,19 @@ impl<S: Store, C: Clock> Engine<S, C> {
             }
         };
         let matched = state.rules.frame.routes.matches(asking.facts.method, asking.facts.host, path);
-        let request = Request::new(&state.rules.frame, asking, (path, &matched), decision.at);
+        let (asker, ledger_tier) = self.asker(state, asking);
+        let Some(risks) = self.meet(state, &asker, decision) else { return false };
+        let ids = self.ids(state, &asker);
+        let request = Request {
+            asking,
+            path,
+            asker,
+            ledger_tier,
+            ids: &ids,
+            risks,
+            routes: &matched,
+            now: decision.at,
+        };
         let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
         select::edge(state, &request, edge);
         edge.batch.steps().iter().for_each(|step| self.edge.prefetch(&step.key));
@@ -136,6 +221,100 @@ impl<S: Store, C: Clock> Engine<S, C> {
         select::inner(state, &request, inner);
         inner.batch.steps().iter().for_each(|step| self.store.prefetch(&step.key));
         self.pass_edge(decision) && !decision.inner.plan.steps.is_empty()
+    }
+
+    /// Who asks, and the name of its tier if the ledger says so.
+    #[inline]
+    fn asker<'a>(&self, state: &'a State, asking: &Asking<'a>) -> (Asker<'a>, Option<&'a str>) {
+        let mut asker = Asker::new(&state.rules.frame, asking.identity, asking.extras.account);
+        let tier = if state.tenants.is_empty() { None } else { self.ledger_tier(state, asking) };
+        if let (Some(tier), Some(tenant)) = (tier, asking.identity.tenant.as_deref()) {
+            asker.believe(tenant, state.rules.frame.tier(tier));
+        }
+        (asker, tier)
+    }
+
+    /// The tier that the ledger has for the tenant, unless the policy lists the tenant itself.
+    #[cold]
+    fn ledger_tier<'a>(&self, state: &'a State, asking: &Asking<'_>) -> Option<&'a str> {
+        let tenant = asking.identity.tenant.as_deref()?;
+        if state.rules.frame.tenants.contains_key(tenant) {
+            return None;
+        }
+        let mut subjects = self.subject_keys.subjects(state.rules.frame.ipv6_prefix);
+        subjects.find_map(|subjects| state.tenants.get(&subjects.tenant(tenant))).map(String::as_str)
+    }
+
+    /// Everybody that who asks is, if some override is for one of them.
+    #[inline]
+    fn ids(&self, state: &State, asker: &Asker<'_>) -> SmallVec<[SubjectId; 4]> {
+        let named = state.overrides.names_subjects() || state.retiring.iter().any(Overrides::names_subjects);
+        if named { asker.ids(&self.subject_keys) } else { SmallVec::new() }
+    }
+
+    /// Applies lists and sanctions: how much who asks is trusted; none if there is nothing more to ask.
+    #[inline]
+    fn meet(&self, state: &State, asker: &Asker<'_>, decision: &mut Decision) -> Option<Risks> {
+        if let Some(lists) = &state.rules.lists {
+            match lists.judge(asker) {
+                Listed::No => {}
+                Listed::Allowed => return None,
+                Listed::Denied => {
+                    decision.refused = Some(Refused::Listed);
+                    return None;
+                }
+            }
+        }
+        if self.standings.is_empty() {
+            return Some(Risks::LOW);
+        }
+        let (mut user, mut address) = (None, None);
+        for key in self.subject_keys.all() {
+            address = address.or(self.standings.find(&asker.address_id(key)));
+            user = user.or(asker.user_id(key).and_then(|id| self.standings.find(&id)));
+        }
+        match (user, address) {
+            (None, None) => Some(Risks::LOW),
+            _ => self.weigh(state, asker, (user, address), decision),
+        }
+    }
+
+    /// What follows from what is held against the user and the address.
+    #[cold]
+    fn weigh(
+        &self,
+        state: &State,
+        asker: &Asker<'_>,
+        (user, address): (Option<Held>, Option<Held>),
+        decision: &mut Decision,
+    ) -> Option<Risks> {
+        let now = decision.at;
+        let (of_user, of_address) = (user.unwrap_or_default(), address.unwrap_or_default());
+        let worst = of_user.worst(&of_address);
+        let [cooldown, shadow, ban] = SanctionKind::ALL.map(|kind| worst.until(kind));
+        if now < ban || now < cooldown {
+            let until = ban.max(cooldown);
+            decision.refused = Some(if now < ban { Refused::Banned(ban) } else { Refused::Cooldown(until) });
+            return None;
+        }
+        if now < shadow {
+            let subject = asker.address_id(self.subject_keys.current());
+            decision.delay = self.delay(&subject, now.as_micros());
+        }
+        let reputation = state.rules.response.reputation.as_ref();
+        let risk = |held: &Held| {
+            reputation.map_or(threshold_core::standing::Risk::Low, |reputation| {
+                reputation.risk(held.score.points(reputation, now))
+            })
+        };
+        let proven = asker.user_id(self.subject_keys.current()).is_some();
+        Some(Risks { user: proven.then(|| risk(&of_user)), address: risk(&of_address) })
+    }
+
+    /// A delay that nobody can foretell, of one to three seconds.
+    fn delay(&self, subject: &SubjectId, salt: u64) -> Duration {
+        let jitter = self.subject_keys.draw(subject, salt) % (JITTER_MICROS + 1);
+        DELAY + Duration::from_micros(jitter)
     }
 
     /// Whether the edge lets the request pass.
@@ -178,48 +357,6 @@ impl<S: Store, C: Clock> Engine<S, C> {
         Ok(())
     }
 
-    /// Puts `rules` in force, between two decisions: what was consumed stays consumed, and limits that became other
-    /// limits stay in force beside them for one of their windows.
-    ///
-    /// # Errors
-    ///
-    /// If too many limits would stay in force that way. Nothing has changed then.
-    pub fn reload(&self, mut rules: Rules) -> Result<(), ReloadError> {
-        let overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.retire(&self.state.load().rules, self.edge.now())?;
-        self.swap(Arc::new(rules), &overrides);
-        Ok(())
-    }
-
-    /// Sets an override, or changes the one of the same id. It acts at once.
-    ///
-    /// # Errors
-    ///
-    /// If it names no limit or does not suit it.
-    pub fn set_override(&self, change: Override) -> Result<(), OverrideError> {
-        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
-        let rules = Arc::clone(&self.state.load().rules);
-        change.check(&rules, &self.secrets)?;
-        overrides.retain(|other| other.id != change.id);
-        overrides.push(change);
-        self.swap(rules, &overrides);
-        Ok(())
-    }
-
-    /// Removes an override; false if there is none of that id.
-    pub fn remove_override(&self, id: &str) -> bool {
-        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = overrides.len();
-        overrides.retain(|other| other.id != id);
-        self.swap(Arc::clone(&self.state.load().rules), &overrides);
-        overrides.len() < before
-    }
-
-    /// The overrides, in the order in which they were set.
-    pub fn overrides(&self) -> Vec<Override> {
-        self.overrides.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// The rules in force.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.state.load().rules)
@@ -230,17 +367,15 @@ impl<S: Store, C: Clock> Engine<S, C> {
         &self.store
     }
 
-    fn swap(&self, rules: Arc<Rules>, overrides: &[Override]) {
-        let ready = |rule: &Rule, frame: &Frame| Overrides::new(overrides, [rule], frame, &self.secrets);
-        let retiring = rules.retiring.iter().map(|retiring| ready(&retiring.rule, &retiring.frame)).collect();
-        let overrides = Overrides::new(overrides, rules.limits(), &rules.frame, &self.secrets);
-        self.state.store(Arc::new(State { rules, overrides, retiring }));
+    /// The ledger.
+    pub const fn ledger(&self) -> &L {
+        &self.ledger
     }
 }
 
 impl<C: Clock> Engine<MemoryStore<C>, C> {
-    /// [`decide_for`](Self::decide_for) without a future: a store in memory never waits for anything but a lock. Both
-    /// stores are asked at the edge's time.
+    /// [`decide_for`](Self::decide_for) without a future: a store and a ledger in memory never wait for anything but a
+    /// lock. Both stores are asked at the edge's time.
     pub fn decide_now(&self, facts: &Facts<'_>, identity: &Identity<'_>, extras: Extras<'_>) -> Decision {
         let mut decision = Decision::default();
         self.decide_into(facts, identity, extras, &mut decision);
@@ -256,13 +391,13 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         extras: Extras<'_>,
         decision: &mut Decision,
     ) {
+        let (state, asking) = (self.state.load(), Asking { facts, identity, extras });
         decision.begin(self.edge.now(), identity);
-        if self.arrive(&self.state.load(), &Asking { facts, identity, extras }, decision) {
+        if self.arrive(&state, &asking, decision) {
             let Asked { plan, outcome } = &mut decision.inner;
             self.store.apply_into(&plan.batch, decision.at, outcome);
-            let at = decision.at;
-            if let Some(gates) = decision.conclude() {
-                self.store.apply_into(&gates, at, &mut Outcome::default());
+            if decision.conclude() {
+                operate::at_once(self.escalate(&state, &asking, decision));
             }
         }
     }

@@ -44,6 +44,7 @@ use threshold_core::Timestamp;
 
 pub use account::fold_account;
 pub use address::{AddressKey, address_key};
+pub(crate) use cidr::Networks;
 pub use cidr::{Cidr, CidrError};
 pub use doubt::{BadId, BadToken, Doubt, Doubts};
 pub use error::IdentityError;

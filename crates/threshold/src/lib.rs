@@ -21,7 +21,9 @@
 
 mod decision;
 pub mod engine;
+pub mod event;
 pub mod identify;
+pub mod login;
 pub mod policy;
 mod rate_limiter;
 pub mod route;

@@ -10,14 +10,22 @@ mod enforcement;
 mod explain;
 #[path = "engine/gates.rs"]
 mod gates;
+#[path = "engine/ladder.rs"]
+mod ladder;
 #[path = "engine/layers.rs"]
 mod layers;
+#[path = "engine/lists.rs"]
+mod lists;
+#[path = "engine/login.rs"]
+mod login;
 #[path = "engine/overrides.rs"]
 mod overrides;
 #[path = "engine/properties.rs"]
 mod properties;
 #[path = "engine/reload.rs"]
 mod reload;
+#[path = "engine/reputation.rs"]
+mod reputation;
 #[path = "engine/rotation.rs"]
 mod rotation;
 #[path = "engine/subjects.rs"]

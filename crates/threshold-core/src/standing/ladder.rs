@@ -90,6 +90,12 @@ impl Ladder {
         Self { rungs: rungs.into(), grace: 10, lapse: Span::DAY }
     }
 
+    /// The same rungs with another grace, in percent of a limit, and another lapse.
+    #[must_use]
+    pub fn with(self, grace: u8, lapse: Span) -> Self {
+        Self { grace, lapse, ..self }
+    }
+
     /// The rung that `strikes` have reached by `now`; none before the first.
     #[must_use]
     pub fn rung(&self, strikes: &Tally, now: Timestamp) -> Option<&Rung> {

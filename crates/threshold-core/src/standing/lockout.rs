@@ -36,6 +36,12 @@ impl Lockout {
         Self { steps: [(3, minutes(1)), (5, minutes(5)), (10, minutes(60))].into(), lapse: Span::DAY }
     }
 
+    /// The same steps with another lapse.
+    #[must_use]
+    pub fn with_lapse(self, lapse: Span) -> Self {
+        Self { lapse, ..self }
+    }
+
     /// How long after the last failure they are forgotten.
     #[must_use]
     pub const fn lapse(&self) -> Span {

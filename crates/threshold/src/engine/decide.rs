@@ -17,6 +17,10 @@ use crate::route::PathError;
 pub struct Decision {
     pub(crate) at: Timestamp,
     pub(crate) refused: Option<Refused>,
+    /// True if it passed on grace, or came close to a sanction otherwise.
+    pub(crate) warned: bool,
+    /// How long the answer is to be held back.
+    pub(crate) delay: Duration,
     pub(crate) doubts: Doubts,
     /// What was asked and answered: the edge, then the other layers.
     pub(crate) edge: Asked,
@@ -43,6 +47,11 @@ pub(crate) struct Part<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Refused {
     Path(PathError),
+    Listed,
+    /// Until then.
+    Banned(Timestamp),
+    /// Until then.
+    Cooldown(Timestamp),
     Edge,
     Inner,
 }
@@ -66,6 +75,18 @@ pub enum Reason {
     Limit(RefusedBy),
     /// The path cannot be read as one, so nobody can tell which limits it is for.
     Path(PathError),
+    /// The policy lists it as refused, for good.
+    Listed,
+    /// It is banned for a while.
+    Banned {
+        /// When that ends.
+        until: Timestamp,
+    },
+    /// It has to wait for a while, whatever its limits say.
+    Cooldown {
+        /// When that ends.
+        until: Timestamp,
+    },
 }
 
 /// The limit that refused a request.
@@ -114,9 +135,29 @@ impl Decision {
     pub fn refusal(&self) -> Option<Refusal> {
         match self.refused? {
             Refused::Path(error) => Some(Refusal { reason: Reason::Path(error), retry: Retry::Never }),
+            Refused::Listed => Some(Refusal { reason: Reason::Listed, retry: Retry::Never }),
+            Refused::Banned(until) => {
+                Some(Refusal { reason: Reason::Banned { until }, retry: Retry::After(until.since(self.at)) })
+            }
+            Refused::Cooldown(until) => Some(Refusal {
+                reason: Reason::Cooldown { until },
+                retry: Retry::After(until.since(self.at)),
+            }),
             Refused::Edge => self.edge.refusal(),
             Refused::Inner => self.inner.refusal(),
         }
+    }
+
+    /// True if the request passes with a warning: it is over a limit, and grace let it pass.
+    #[must_use]
+    pub const fn warned(&self) -> bool {
+        self.warned
+    }
+
+    /// How long the answer is to be held back; zero as a rule. Nothing else may tell the client apart.
+    #[must_use]
+    pub const fn delay(&self) -> Duration {
+        if self.allowed() { self.delay } else { Duration::ZERO }
     }
 
     /// What is left of the tightest limit that shows itself: the one with the smallest share left.
@@ -159,7 +200,7 @@ impl Decision {
     /// Nothing asked yet, at `at`.
     #[inline]
     pub(crate) fn begin(&mut self, at: Timestamp, identity: &Identity<'_>) {
-        (self.at, self.refused) = (at, None);
+        (self.at, self.refused, self.warned, self.delay) = (at, None, false, Duration::ZERO);
         self.doubts.clone_from(&identity.doubts);
         self.edge.clear();
         self.inner.clear();
@@ -176,15 +217,15 @@ impl Decision {
         self.edge.close()
     }
 
-    /// Concludes from what the store answered; gives the gates that are to be closed now.
+    /// Concludes from what the store answered. True if the request is refused.
     #[inline]
-    pub(crate) fn conclude(&mut self) -> Option<Batch> {
+    pub(crate) fn conclude(&mut self) -> bool {
         self.at = self.inner.outcome.at;
-        if self.inner.outcome.admitted() {
-            return None;
+        let refused = !self.inner.outcome.admitted();
+        if refused {
+            self.refused = Some(Refused::Inner);
         }
-        self.refused = Some(Refused::Inner);
-        self.inner.close()
+        refused
     }
 
     /// Every limit's part in it, the edge's first.
@@ -200,7 +241,7 @@ impl Asked {
         self.outcome.clear(Timestamp::default());
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let steps = self.plan.steps.iter().zip(self.plan.batch.steps());
         steps.zip(&self.outcome.verdicts).map(|((planned, step), verdict)| {
             let charged = self.outcome.charged && verdict.admitted();
@@ -225,7 +266,7 @@ impl Asked {
     /// The gates of the limits that refuse, to be closed; the request passes only when they are open again. One that is
     /// closed already stays as it is.
     #[cold]
-    fn close(&mut self) -> Option<Batch> {
+    pub(crate) fn close(&mut self) -> Option<Batch> {
         let mut batch = Batch::default();
         let mut over = false;
         for part in self.parts() {
@@ -281,11 +322,11 @@ impl Asked {
 
 impl Part<'_> {
     /// True if the subject asks for more than it has left now; a cost that never fits is no sign of that.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.verdict.retry, Retry::After(_))
     }
 
-    fn refuses(&self) -> bool {
+    pub(crate) fn refuses(&self) -> bool {
         self.step.mode == Mode::Enforce && !self.verdict.admitted()
     }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use threshold_core::{Clock, Mode, Rate, Retry, Store, StoreError};
+use threshold_core::{Clock, Ledger, Mode, Rate, Retry, Store, StoreError, SubjectId};
 
 use super::decide::Part;
-use super::select::{self, Plan, Planned, Request, Role, Selecting, Skipped};
-use super::{Asking, Decision, Engine, Extras};
+use super::select::{self, Plan, Planned, Request, Risks, Role, Selecting, Skipped};
+use super::standings::Held;
+use super::subject::Asker;
+use super::{Asking, Decision, Engine, Extras, Reason};
 use crate::identify::{Facts, Identity};
 use crate::policy::Layer;
 use crate::route::Path;
@@ -23,6 +25,10 @@ pub struct Explanation {
     pub skipped: Vec<(&'static str, Skipped)>,
     /// When the request would pass: the longest wait.
     pub passes: Retry,
+    /// What is held against the user and the address.
+    pub held: Vec<(SubjectId, Held)>,
+    /// What would refuse it before any limit is asked: a list, a ban or a cooldown.
+    pub refused: Option<Reason>,
 }
 
 /// One limit's part in a decision.
@@ -103,7 +109,13 @@ impl Considered {
     }
 }
 
-impl<S: Store, C: Clock> Engine<S, C> {
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    fn held_against(&self, asker: &Asker<'_>) -> Vec<(SubjectId, Held)> {
+        let keys = self.subject_keys.all();
+        let ids = keys.flat_map(|key| asker.user_id(key).into_iter().chain([asker.address_id(key)]));
+        ids.filter_map(|id| Some((id, self.standings.find(&id)?))).collect()
+    }
+
     /// Says what [`decide`](Self::decide) would do now and why, and charges nothing.
     ///
     /// # Errors
@@ -119,8 +131,16 @@ impl<S: Store, C: Clock> Engine<S, C> {
         let Ok(path) = Path::read(facts.path) else { return Ok(Explanation::none()) };
         let matched = state.rules.frame.routes.matches(facts.method, facts.host, &path);
         let asking = Asking { facts, identity, extras };
-        let request = Request::new(&state.rules.frame, &asking, (&path, &matched), self.edge.now());
         let mut decision = Decision::default();
+        decision.begin(self.edge.now(), identity);
+        let (asker, ledger_tier) = self.asker(&state, &asking);
+        let held = self.held_against(&asker);
+        let risks = self.meet(&state, &asker, &mut decision).unwrap_or(Risks::LOW);
+        let (ids, now, refused) = (self.ids(&state, &asker), decision.at, decision.refusal());
+        let first = refused.as_ref().map_or(Retry::Now, |refusal| refusal.retry);
+        let routes = &matched;
+        let request =
+            Request { asking: &asking, path: &path, asker, ledger_tier, ids: &ids, risks, routes, now };
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
         select::edge(&state, &request, &mut edge.plan);
         select::inner(&state, &request, &mut inner.plan);
@@ -135,15 +155,24 @@ impl<S: Store, C: Clock> Engine<S, C> {
                 .filter(|(index, _)| matched.contains(*index))
                 .map(|(_, name)| name.to_owned())
                 .collect(),
-            passes: edge.outcome.retry.max(inner.outcome.retry),
+            passes: first.max(edge.outcome.retry).max(inner.outcome.retry),
             considered: decision.considered(),
             skipped,
+            held,
+            refused: refused.map(|refusal| refusal.reason),
         })
     }
 }
 
 impl Explanation {
     fn none() -> Self {
-        Self { routes: Vec::new(), considered: Vec::new(), skipped: Vec::new(), passes: Retry::Never }
+        Self {
+            routes: Vec::new(),
+            considered: Vec::new(),
+            skipped: Vec::new(),
+            passes: Retry::Never,
+            held: Vec::new(),
+            refused: None,
+        }
     }
 }

@@ -21,6 +21,19 @@ pub(crate) struct About {
     pub(crate) error: &'static str,
     pub(crate) silent: bool,
     pub(crate) bytes: bool,
+    /// Whose fault it is when the limit is exceeded.
+    pub(crate) blames: Blames,
+}
+
+/// Whom a limit holds its refusals against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Blames {
+    /// Nobody: those that it counts together need not know each other.
+    Nobody,
+    /// The network that the request came from.
+    Address,
+    /// The user, or the network if nobody proved to be one.
+    User,
 }
 
 type Kept<T> = LazyLock<Mutex<HashSet<&'static T>>>;

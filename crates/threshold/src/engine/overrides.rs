@@ -3,38 +3,19 @@
 use std::collections::HashMap;
 
 use threshold_core::rate::RateErrorKind;
-use threshold_core::{Algorithm, Key, LimitError, Rate, Timestamp};
+use threshold_core::standing::Risk;
+use threshold_core::{
+    Algorithm, AlgorithmKind, LimitError, Rate, StoreError, SubjectId, SubjectKind, Timestamp,
+};
 
-use super::rules::{Frame, Keys, Rule, Rules, Secrets, Sized};
-use super::subject::Asker;
-use crate::identify::Identity;
+use super::names::Blames;
+use super::rules::{Frame, Keys, Rule, Rules, Scaled, Secrets, Sized, at_risk};
+use crate::policy::Per;
 
-/// Another rate for a limit.
-///
-/// With the limit's own period it goes on with what was consumed. With another it counts from when it is set; the limit
-/// counts on beside it and refuses nobody until it is in force again.
-#[derive(Clone, Debug)]
-pub struct Override {
-    /// Names it, for changing and removing it.
-    pub id: String,
-    /// The limit's id.
-    pub limit: String,
-    /// Whom it is for: the subject that a request of this identity would be; without one, everyone.
-    pub subject: Option<Identity<'static>>,
-    /// The rate it sets.
-    pub rate: Rate,
-    /// Capacity on top of that.
-    pub burst_allowance: u64,
-    /// Switched off, it waits.
-    pub enabled: bool,
-    /// The highest one counts; among equals the one for a subject, then the latest.
-    pub priority: i64,
-    /// When it ends.
-    pub expires: Option<Timestamp>,
-}
+pub use threshold_core::ledger::Override;
 
 /// An override that cannot be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
     /// It names no limit.
@@ -49,21 +30,24 @@ pub enum OverrideError {
     /// Its numbers are out of range.
     #[error(transparent)]
     Rate(#[from] RateErrorKind),
+    /// It could not be written down.
+    #[error(transparent)]
+    Ledger(#[from] StoreError),
 }
 
 /// The overrides in force, made ready.
 #[derive(Default)]
 pub(crate) struct Overrides {
-    /// For one subject each, by its key under the limit as the policy has it.
-    subjects: HashMap<Key, Vec<Ready>>,
+    /// For one subject each, by the limit's id.
+    subjects: HashMap<SubjectId, HashMap<String, Vec<Ready>>>,
     /// For everyone, by the limit's id.
     everyone: HashMap<String, Vec<Ready>>,
 }
 
 /// An override made ready.
-#[derive(Clone)]
 pub(crate) struct Ready {
     pub(crate) algorithm: Algorithm,
+    scaled: Option<Box<Scaled>>,
     /// Its own key makers.
     keys: Keys,
     rank: (i64, bool, usize),
@@ -82,65 +66,96 @@ impl Overrides {
         for rule in rules {
             let of_rule = |(_, one): &(usize, &Override)| one.enabled && one.limit == rule.id.as_str();
             for (age, one) in all.iter().enumerate().filter(of_rule) {
-                let Ok(made) = one.ready(rule, secrets, age) else { continue };
-                let Some(identity) = &one.subject else {
-                    ready.everyone.entry(one.limit.clone()).or_default().push(made);
-                    continue;
+                let Ok(made) = ready_for(one, (rule, frame), secrets, age) else { continue };
+                let of = match one.subject {
+                    Some(subject) => ready.subjects.entry(subject).or_default(),
+                    None => &mut ready.everyone,
                 };
-                let asker = Asker::new(frame, identity, None);
-                let subject = asker.subject(&rule.per);
-                let Some((sized, subject)) = rule.numbers.of(asker.tier).zip(subject) else { continue };
-                ready.subjects.entry(sized.keys.current.key_of(&subject)).or_default().push(made);
+                of.entry(one.limit.clone()).or_default().push(made);
             }
         }
         ready
     }
 
-    /// The one that counts for the subject of `key` under `rule`.
-    pub(crate) fn find(&self, rule: &Rule, key: &Key, now: Timestamp) -> Option<&Ready> {
-        if self.subjects.is_empty() && self.everyone.is_empty() {
-            return None;
-        }
-        let own = self.subjects.get(key).into_iter().flatten();
-        let shared = self.everyone.get(rule.id.as_str()).into_iter().flatten();
-        own.chain(shared)
+    /// True if there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.subjects.is_empty() && self.everyone.is_empty()
+    }
+
+    /// True if some are for one subject only.
+    pub(crate) fn names_subjects(&self) -> bool {
+        !self.subjects.is_empty()
+    }
+
+    /// The one that counts under `rule` for who is all of `ids`.
+    #[cold]
+    pub(crate) fn find(&self, rule: &Rule, ids: &[SubjectId], now: Timestamp) -> Option<&Ready> {
+        let limit = rule.id.as_str();
+        let ids = ids.iter().filter(|id| counts_by(rule, id.kind()));
+        let own = ids.filter_map(|id| self.subjects.get(id)?.get(limit)).flatten();
+        own.chain(self.everyone.get(limit).into_iter().flatten())
             .filter(|ready| ready.expires.is_none_or(|end| now < end))
             .max_by_key(|ready| ready.rank)
     }
 }
 
-impl Override {
-    /// Says whether it can be made ready for `rules`.
-    pub(crate) fn check(&self, rules: &Rules, secrets: &Secrets) -> Result<(), OverrideError> {
-        let rule = rules.limit(&self.limit).ok_or_else(|| OverrideError::NoLimit(self.limit.clone()))?;
-        if let Some(identity) = &self.subject
-            && Asker::new(&rules.frame, identity, None).subject(&rule.per).is_none()
-        {
-            return Err(OverrideError::NoSubject(self.limit.clone()));
-        }
-        self.ready(rule, secrets, 0).map(|_| ())
-    }
+/// True if subjects of `kind` may be a subject of `rule`, or a part of one. Who is no tenant or user is an address.
+fn counts_by(rule: &Rule, kind: SubjectKind) -> bool {
+    let by: &[Per] = match kind {
+        SubjectKind::Address => &[Per::Ip, Per::User, Per::Tenant],
+        SubjectKind::User | SubjectKind::NamedUser => &[Per::User],
+        SubjectKind::Tenant => &[Per::Tenant],
+        SubjectKind::Account => &[Per::Account],
+        SubjectKind::Source | SubjectKind::Device => &[],
+    };
+    rule.per.iter().any(|per| by.contains(per))
+}
 
-    fn ready(&self, rule: &Rule, secrets: &Secrets, age: usize) -> Result<Ready, OverrideError> {
-        let kind =
-            rule.numbers.all().next().map_or_else(Default::default, |sized| sized.step.algorithm.kind());
-        let algorithm = Algorithm::new(kind, &self.raised(kind)?)?;
-        let rank = (self.priority, self.subject.is_some(), age);
-        let unit = rule.numbers.all().next().map_or_else(Default::default, |sized| sized.about.rate.unit());
-        Ok(Ready { keys: secrets.keys(&rule.id, &algorithm, unit), algorithm, rank, expires: self.expires })
+/// Says whether `change` can be made ready for `rules`.
+pub(crate) fn check(change: &Override, rules: &Rules, secrets: &Secrets) -> Result<(), OverrideError> {
+    let limit = || change.limit.clone();
+    let rule = rules.limit(&change.limit).ok_or_else(|| OverrideError::NoLimit(limit()))?;
+    if change.subject.is_some_and(|subject| !counts_by(rule, subject.kind())) {
+        return Err(OverrideError::NoSubject(limit()));
     }
+    ready_for(change, (rule, &rules.frame), secrets, 0).map(|_| ())
+}
 
-    /// The rate with the allowance on top: in the burst where there is one, else in the count.
-    fn raised(&self, kind: threshold_core::AlgorithmKind) -> Result<Rate, RateErrorKind> {
-        let rate = self.rate;
-        if self.burst_allowance == 0 {
-            return Ok(rate);
-        }
-        let raised = rate.burst().unwrap_or(rate.count()).saturating_add(self.burst_allowance);
-        match kind {
-            threshold_core::AlgorithmKind::TokenBucket => rate.with_burst(raised),
-            _ => Rate::new(raised, rate.period()).map(|made| made.counting(rate.unit())),
-        }
+fn ready_for(
+    change: &Override,
+    (rule, frame): (&Rule, &Frame),
+    secrets: &Secrets,
+    age: usize,
+) -> Result<Ready, OverrideError> {
+    let kind = rule.numbers.all().next().map_or_else(Default::default, |sized| sized.step.algorithm.kind());
+    let rate = raised(change, kind)?;
+    let algorithm = Algorithm::new(kind, &rate)?;
+    let about = rule.numbers.all().next().map(|sized| sized.about);
+    let blamed = about.is_some_and(|about| about.blames != Blames::Nobody);
+    Ok(Ready {
+        keys: secrets.keys(
+            &rule.id,
+            &algorithm,
+            about.map_or_else(Default::default, |about| about.rate.unit()),
+        ),
+        algorithm,
+        scaled: if blamed { frame.scale(&rate, kind, 1) } else { None },
+        rank: (change.priority, change.subject.is_some(), age),
+        expires: change.expires,
+    })
+}
+
+/// The rate with the allowance on top: in the burst where there is one, else in the count.
+fn raised(change: &Override, kind: AlgorithmKind) -> Result<Rate, RateErrorKind> {
+    let rate = change.rate;
+    if change.burst_allowance == 0 {
+        return Ok(rate);
+    }
+    let raised = rate.burst().unwrap_or(rate.count()).saturating_add(change.burst_allowance);
+    match kind {
+        AlgorithmKind::TokenBucket => rate.with_burst(raised),
+        _ => Rate::new(raised, rate.period()).map(|made| made.counting(rate.unit())),
     }
 }
 
@@ -149,5 +164,10 @@ impl Ready {
     pub(crate) fn keys<'a>(&'a self, sized: &'a Sized) -> &'a Keys {
         let same = self.algorithm.period() == sized.step.algorithm.period();
         if same { &sized.keys } else { &self.keys }
+    }
+
+    /// The override for a client of `risk`; none if that is the override itself.
+    pub(crate) fn scaled(&self, risk: Risk) -> Option<Algorithm> {
+        at_risk(self.scaled.as_deref(), risk)
     }
 }

@@ -1,20 +1,25 @@
 //! A policy made ready: limits with their numbers and keys, routes and identities compiled, names turned into indexes.
 
 mod build;
+mod response;
 mod retiring;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use threshold_core::{Algorithm, LimitId, LimitKey, Secret, Step, Timestamp, Unit};
+use threshold_core::standing::{Reputation, Risk};
+use threshold_core::{Algorithm, AlgorithmKind, LimitId, LimitKey, Rate, Secret, Step, Timestamp, Unit};
 
 use super::names::About;
+use super::overrides::{self, Override, OverrideError};
 use crate::identify::{Facts, Identifier, Identity};
-use crate::policy::{Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
+use crate::login::LoginRules;
+use crate::policy::{Addresses, Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
 use crate::route::Routes;
 
 pub use build::BuildRulesError;
+pub(crate) use response::{Listed, Lists, Response, evidence};
 pub use retiring::ReloadError;
 pub(crate) use retiring::Retiring;
 
@@ -36,6 +41,12 @@ pub struct Rules {
     pub(crate) inner: Vec<Rule>,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
+    /// Who is bound by nothing, and who is refused.
+    pub(crate) lists: Option<Lists>,
+    /// What follows when somebody goes over again and again.
+    pub(crate) response: Response,
+    /// The limits of logins.
+    pub(crate) login: LoginRules,
 }
 
 /// What a policy's limits are read by: they name its routes and tiers by their places here. Limits that outlive their
@@ -48,6 +59,8 @@ pub(crate) struct Frame {
     pub(crate) tenants: HashMap<String, usize>,
     pub(crate) unknown_tier: Option<usize>,
     pub(crate) ipv6_prefix: u8,
+    /// How a bad name scales limits.
+    pub(crate) reputation: Option<Reputation>,
     /// Larger networks that are counted as well, and how many times the limit each may use.
     pub(crate) aggregates: SmallVec<[(u8, u32); 2]>,
 }
@@ -100,9 +113,14 @@ pub(crate) struct Sized {
     /// The step of a request to it, but for the key and for what [varies](Rule::varies).
     pub(crate) step: Step,
     pub(crate) keys: Keys,
+    /// The same for clients of medium, high and critical risk.
+    pub(crate) scaled: Option<Box<Scaled>>,
     /// The same for each larger network, which may use the limit several times.
     pub(crate) aggregates: SmallVec<[(u8, Algorithm); 2]>,
 }
+
+/// A limit for clients of medium, high and critical risk.
+pub(crate) type Scaled = [Algorithm; 3];
 
 /// The key makers of one limit, by secret.
 #[derive(Clone)]
@@ -164,6 +182,27 @@ impl Rules {
         self.identifier.identify(facts, now)
     }
 
+    /// Says whether `change` suits the limit that it names.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check_override(&self, change: &Override, secrets: &Secrets) -> Result<(), OverrideError> {
+        overrides::check(change, self, secrets)
+    }
+
+    /// How many bits of an IPv6 address count.
+    #[must_use]
+    pub fn ipv6_prefix(&self) -> u8 {
+        self.frame.ipv6_prefix
+    }
+
+    /// What people may see of an address.
+    #[must_use]
+    pub const fn shown_addresses(&self) -> Addresses {
+        self.response.addresses
+    }
+
     /// The limits of all layers, the edge first.
     pub fn limits(&self) -> impl Iterator<Item = &Rule> {
         self.edge.iter().chain(&self.inner)
@@ -176,7 +215,38 @@ impl Rules {
     }
 }
 
+impl Sized {
+    /// The limit for a client of `risk`; none if that is the limit itself.
+    pub(crate) fn scaled(&self, risk: Risk) -> Option<Algorithm> {
+        at_risk(self.scaled.as_deref(), risk)
+    }
+}
+
+/// The one of `scaled` for clients of `risk`; none if that is the limit itself.
+pub(crate) fn at_risk(scaled: Option<&Scaled>, risk: Risk) -> Option<Algorithm> {
+    let [medium, high, critical] = scaled?;
+    match risk {
+        Risk::Low => None,
+        Risk::Medium => Some(*medium),
+        Risk::High => Some(*high),
+        Risk::Critical => Some(*critical),
+    }
+}
+
 impl Frame {
+    /// `rate` for clients of medium, high and critical risk, never less than `least` at once; none without reputation.
+    pub(crate) fn scale(&self, rate: &Rate, kind: AlgorithmKind, least: u64) -> Option<Box<Scaled>> {
+        let reputation = self.reputation.as_ref()?;
+        let scaled = |risk| {
+            let count = reputation.scale(rate.count(), risk).max(least.min(rate.count()));
+            let burst = rate.burst().map(|burst| reputation.scale(burst, risk).max(least.min(burst)));
+            let scaled = Rate::new(count, rate.period()).ok()?;
+            let scaled = burst.map_or(Some(scaled), |burst| scaled.with_burst(burst).ok())?;
+            Algorithm::new(kind, &scaled.counting(rate.unit())).ok()
+        };
+        Some(Box::new([scaled(Risk::Medium)?, scaled(Risk::High)?, scaled(Risk::Critical)?]))
+    }
+
     /// The index of the tier called `name`.
     pub(crate) fn tier(&self, name: &str) -> Option<usize> {
         self.tiers.iter().position(|tier| tier == name)

@@ -3,11 +3,12 @@
 use std::num::NonZeroU64;
 
 use smallvec::SmallVec;
-use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, Timestamp};
+use threshold_core::standing::Risk;
+use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, SubjectId, Timestamp};
 
-use super::names::About;
+use super::names::{About, Blames};
 use super::overrides::Overrides;
-use super::rules::{Frame, Keys, Retiring, RouteFilter, Rule, Sized};
+use super::rules::{Keys, Retiring, RouteFilter, Rule, Sized};
 use super::subject::{Asker, gate};
 use super::{Asking, State};
 use crate::policy::{Cost, Enforce, Per};
@@ -21,6 +22,8 @@ pub const UNDECLARED_BYTES: u64 = 64 * 1024;
 pub(crate) struct Plan {
     pub(crate) batch: Batch,
     pub(crate) steps: SmallVec<[Planned; 4]>,
+    /// The steps that a bad name has made smaller, and their capacities without that.
+    pub(crate) scaled: Vec<(usize, u64)>,
 }
 
 /// What a step of the batch is for.
@@ -49,25 +52,39 @@ pub(crate) enum Role {
 
 /// What the limits are asked about.
 pub(crate) struct Request<'a> {
-    asking: &'a Asking<'a>,
-    path: &'a Path<'a>,
+    pub(crate) asking: &'a Asking<'a>,
+    pub(crate) path: &'a Path<'a>,
+    /// Who asks.
     pub(crate) asker: Asker<'a>,
+    /// The name of its tier, if the ledger says so.
+    pub(crate) ledger_tier: Option<&'a str>,
+    /// The same, as overrides name them; empty if none does.
+    pub(crate) ids: &'a [SubjectId],
+    /// How much they are trusted.
+    pub(crate) risks: Risks,
     /// The routes that match.
-    routes: &'a Matches,
+    pub(crate) routes: &'a Matches,
     pub(crate) now: Timestamp,
 }
 
-impl<'a> Request<'a> {
-    /// What is asked, in the terms of `frame`.
-    #[inline]
-    pub(crate) fn new(
-        frame: &Frame,
-        asking: &'a Asking<'a>,
-        (path, routes): (&'a Path<'a>, &'a Matches),
-        now: Timestamp,
-    ) -> Self {
-        let asker = Asker::new(frame, asking.identity, asking.extras.account);
-        Self { asking, path, asker, routes, now }
+/// How much who asks is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Risks {
+    pub(crate) user: Option<Risk>,
+    pub(crate) address: Risk,
+}
+
+impl Risks {
+    /// Nothing is held against anybody.
+    pub(crate) const LOW: Self = Self { user: None, address: Risk::Low };
+
+    /// That of whom a limit blames.
+    fn of(&self, blames: Blames) -> Risk {
+        match blames {
+            Blames::Nobody => Risk::Low,
+            Blames::Address => self.address,
+            Blames::User => self.user.unwrap_or(self.address),
+        }
     }
 }
 
@@ -98,9 +115,13 @@ fn retiring(state: &State, request: &Request<'_>, wanted: fn(&Rule) -> bool, pla
 
 #[cold]
 fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
-    let Request { asking, path, now, .. } = *request;
+    let Request { asking, path, ledger_tier, ids, risks, now, .. } = *request;
     let matched = retiring.frame.routes.matches(asking.facts.method, asking.facts.host, path);
-    let request = Request::new(&retiring.frame, asking, (path, &matched), now);
+    let mut asker = Asker::new(&retiring.frame, asking.identity, asking.extras.account);
+    if let (Some(tier), Some(tenant)) = (ledger_tier, request.asker.tenant()) {
+        asker.believe(tenant, retiring.frame.tier(tier));
+    }
+    let request = Request { asking, path, asker, ledger_tier, ids, risks, routes: &matched, now };
     let mut own = Plan::default();
     Selecting::new(overrides, &request).add(&retiring.rule, &mut own);
     for (step, planned) in own.batch.steps().iter().zip(&own.steps) {
@@ -170,7 +191,13 @@ impl<'a> Selecting<'a> {
             step.mode = rule.mode(&step.key);
         }
         let mut keys = &sized.keys;
-        if let Some(found) = overrides.find(rule, &step.key, request.now) {
+        let found = if overrides.is_empty() { None } else { overrides.find(rule, request.ids, request.now) };
+        let mut scaled = None;
+        if request.risks != Risks::LOW {
+            let risk = request.risks.of(sized.about.blames);
+            scaled = found.map_or_else(|| sized.scaled(risk), |found| found.scaled(risk));
+        }
+        if let Some(found) = found {
             let base = step.observed();
             step.algorithm = found.algorithm;
             keys = found.keys(sized);
@@ -178,6 +205,9 @@ impl<'a> Selecting<'a> {
             if step.key != base.key {
                 plan.push(&base, Planned { about: sized.about, role: Role::Base });
             }
+        }
+        if let Some(scaled) = scaled {
+            plan.scale_last(scaled);
         }
         if rule.has_more(sized) {
             let subject = subject.clone();
@@ -234,6 +264,17 @@ impl Plan {
     pub(crate) fn clear(&mut self) {
         self.batch.clear();
         self.steps.clear();
+        self.scaled.clear();
+    }
+
+    /// Gives the limit that was added last a smaller algorithm.
+    #[cold]
+    fn scale_last(&mut self, scaled: Algorithm) {
+        let Some(place) = self.steps.iter().rposition(|planned| planned.role == Role::Limit) else { return };
+        if let Some(step) = self.batch.steps_mut().get_mut(place) {
+            self.scaled.push((place, step.algorithm.capacity()));
+            step.algorithm = scaled;
+        }
     }
 
     /// Policies with more limits than fit are refused when they are read, and reloads that would keep too many, so none

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use threshold_core::Subject;
+use smallvec::SmallVec;
+use threshold_core::{Secret, Subject, SubjectId, SubjectKey, SubjectKind};
 
-use super::rules::Frame;
+use super::rules::{Frame, Secrets};
 use crate::identify::{AddressKey, Identity, address_key};
 use crate::policy::Per;
 
@@ -35,6 +36,144 @@ enum Mark {
     Account = 7,
     Everyone = 8,
     Gate = 9,
+    Device = 10,
+    Login = 11,
+}
+
+/// Names subjects as ledgers know them: by a kind and a keyed hash.
+#[derive(Clone)]
+pub struct Subjects {
+    key: SubjectKey,
+    ipv6_prefix: u8,
+}
+
+impl Subjects {
+    /// Names subjects under `secret`, where `ipv6_prefix` bits of an IPv6 address count.
+    #[must_use]
+    pub fn new(secret: &Secret, ipv6_prefix: u8) -> Self {
+        Self { key: secret.subject_key(), ipv6_prefix }
+    }
+
+    /// The network of an address.
+    #[must_use]
+    pub fn address(&self, address: IpAddr) -> SubjectId {
+        let address = address_key(address, self.ipv6_prefix);
+        self.id(SubjectKind::Address, &[(Mark::Ip, address.as_bytes())])
+    }
+
+    /// A user who proved who it is, within its tenant where there is one.
+    #[must_use]
+    pub fn user(&self, tenant: Option<&str>, user: &str) -> SubjectId {
+        let tenant = tenant.unwrap_or_default().as_bytes();
+        self.id(SubjectKind::User, &[(Mark::User, tenant), (Mark::None, user.as_bytes())])
+    }
+
+    /// A user whose name anybody could have written.
+    #[must_use]
+    pub fn named_user(&self, tenant: Option<&str>, user: &str) -> SubjectId {
+        let tenant = tenant.unwrap_or_default().as_bytes();
+        self.id(SubjectKind::NamedUser, &[(Mark::NamedUser, tenant), (Mark::None, user.as_bytes())])
+    }
+
+    /// A tenant.
+    #[must_use]
+    pub fn tenant(&self, tenant: &str) -> SubjectId {
+        self.id(SubjectKind::Tenant, &[(Mark::Tenant, tenant.as_bytes())])
+    }
+
+    /// An account, in its [one spelling](crate::identify::fold_account).
+    #[must_use]
+    pub fn account(&self, folded: &str) -> SubjectId {
+        self.id(SubjectKind::Account, &[(Mark::Account, folded.as_bytes())])
+    }
+
+    /// A device, by the token it was given.
+    #[must_use]
+    pub fn device(&self, token: &str) -> SubjectId {
+        self.id(SubjectKind::Device, &[(Mark::Device, token.as_bytes())])
+    }
+
+    /// An account together with where a login to it comes from.
+    #[must_use]
+    pub fn source(&self, folded: &str, from: Origin<'_>) -> SubjectId {
+        self.key.id(SubjectKind::Source, &login_subject(Some(folded), Some(from), self.ipv6_prefix))
+    }
+
+    fn id(&self, kind: SubjectKind, parts: &[(Mark, &[u8])]) -> SubjectId {
+        self.key.id(kind, &named(parts))
+    }
+}
+
+fn named(parts: &[(Mark, &[u8])]) -> Subject {
+    let mut name = Subject::default();
+    parts.iter().for_each(|(mark, part)| name.push_marked(*mark as u8, part));
+    name
+}
+
+/// An account, a source of logins, or both together.
+pub(crate) fn login_subject(account: Option<&str>, from: Option<Origin<'_>>, ipv6_prefix: u8) -> Subject {
+    let mut name = named(&[(Mark::Login, &[])]);
+    if let Some(account) = account {
+        name.push_marked(Mark::Account as u8, account.as_bytes());
+    }
+    match from {
+        Some(Origin::Address(client)) => {
+            name.push_marked(Mark::Ip as u8, address_key(client, ipv6_prefix).as_bytes());
+        }
+        Some(Origin::Device(token)) => name.push_marked(Mark::Device as u8, token.as_bytes()),
+        None => {}
+    }
+    name
+}
+
+/// Where a login comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// An address.
+    Address(IpAddr),
+    /// A known device, by its token.
+    Device(&'a str),
+}
+
+/// The makers of ids under the secret of now and under the one before.
+#[derive(Clone)]
+pub(crate) struct SubjectKeys {
+    current: SubjectKey,
+    previous: Option<SubjectKey>,
+}
+
+impl SubjectKeys {
+    pub(crate) fn new(secrets: &Secrets) -> Self {
+        let previous = secrets.previous.as_ref().map(Secret::subject_key);
+        Self { current: secrets.current.subject_key(), previous }
+    }
+
+    #[inline]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &SubjectKey> {
+        std::iter::once(&self.current).chain(&self.previous)
+    }
+
+    /// The maker under the secret of now.
+    #[inline]
+    pub(crate) const fn current(&self) -> &SubjectKey {
+        &self.current
+    }
+
+    pub(crate) fn current_subjects(&self, ipv6_prefix: u8) -> Subjects {
+        Subjects { key: self.current.clone(), ipv6_prefix }
+    }
+
+    /// A number that nobody can foretell, from what goes in.
+    pub(crate) fn draw(&self, subject: &SubjectId, salt: u64) -> u64 {
+        let [low, high] = subject.halves();
+        let parts = [low, high, salt].map(u64::to_le_bytes);
+        let name = Subject::new(&[&parts[0][..], &parts[1][..], &parts[2][..]][..]);
+        self.current.id(subject.kind(), &name).halves()[0]
+    }
+
+    pub(crate) fn subjects(&self, ipv6_prefix: u8) -> impl Iterator<Item = Subjects> {
+        self.all().cloned().map(move |key| Subjects { key, ipv6_prefix })
+    }
 }
 
 impl<'a> Asker<'a> {
@@ -95,6 +234,65 @@ impl<'a> Asker<'a> {
             subject.push_marked(mark as u8, part);
         }
         true
+    }
+
+    /// The network it asks from, as ledgers know it.
+    #[inline]
+    pub(crate) fn address_id(&self, key: &SubjectKey) -> SubjectId {
+        let mut name = Subject::default();
+        name.push_marked(Mark::Ip as u8, self.address.as_bytes());
+        key.id(SubjectKind::Address, &name)
+    }
+
+    /// The user that it has proven to be, as ledgers know it.
+    #[inline]
+    pub(crate) fn user_id(&self, key: &SubjectKey) -> Option<SubjectId> {
+        let user = self.user.filter(|_| self.proven)?;
+        let mut name = Subject::default();
+        name.push_marked(Mark::User as u8, self.tenant.unwrap_or_default().as_bytes());
+        name.push_marked(Mark::None as u8, user.as_bytes());
+        Some(key.id(SubjectKind::User, &name))
+    }
+
+    /// Everybody that it is, as overrides name them.
+    #[cold]
+    pub(crate) fn ids(&self, keys: &SubjectKeys) -> SmallVec<[SubjectId; 4]> {
+        let mut ids = SmallVec::new();
+        for per in [Per::Ip, Per::User, Per::Tenant, Per::Account] {
+            let kind = match (per, self.user, self.tenant) {
+                (Per::Ip, ..) => SubjectKind::Address,
+                (Per::User, Some(_), _) if self.proven => SubjectKind::User,
+                (Per::User, Some(_), _) => SubjectKind::NamedUser,
+                (Per::Tenant, _, Some(_)) => SubjectKind::Tenant,
+                (Per::Account, ..) if self.account.is_some() => SubjectKind::Account,
+                _ => continue,
+            };
+            if let Some(name) = self.subject(&[per]) {
+                ids.extend(keys.all().map(|key| key.id(kind, &name)));
+            }
+        }
+        ids
+    }
+
+    /// The tenant that the request names, believed or not.
+    pub(crate) fn believe(&mut self, tenant: &'a str, tier: Option<usize>) {
+        (self.tenant, self.tier) = (Some(tenant), tier.or(self.tier));
+    }
+
+    /// True if `user` is in `names`, alone or behind its tenant and a slash.
+    pub(crate) fn is_named(&self, names: &std::collections::HashSet<String>, proven: bool) -> bool {
+        let Some(user) = self.user.filter(|_| self.proven || !proven) else { return false };
+        names.contains(user) || self.tenant.is_some_and(|tenant| names.contains(&format!("{tenant}/{user}")))
+    }
+
+    /// The tenant that it belongs to.
+    pub(crate) const fn tenant(&self) -> Option<&'a str> {
+        self.tenant
+    }
+
+    /// The client's address.
+    pub(crate) const fn client(&self) -> IpAddr {
+        self.client
     }
 
     /// The larger network of `prefix` bits that the client is in; none for IPv4.

@@ -1,5 +1,6 @@
 //! Networks: an address and how many of its leading bits count.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -16,7 +17,7 @@ pub struct Cidr {
     family: Family,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Family {
     V4,
     V6,
@@ -94,6 +95,29 @@ impl Cidr {
             Family::V4 => Ipv4Addr::from_bits((self.bits >> 96) as u32).into(),
             Family::V6 => Ipv6Addr::from_bits(self.bits).into(),
         }
+    }
+}
+
+/// Many networks, asked about together: one look for each length of prefix among them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Networks(Vec<(Family, u128, HashSet<u128>)>);
+
+impl Networks {
+    pub(crate) fn new(all: &[Cidr]) -> Self {
+        let mut groups: Vec<(Family, u128, HashSet<u128>)> = Vec::new();
+        for Cidr { bits, mask, family } in all {
+            match groups.iter_mut().find(|group| (group.0, group.1) == (*family, *mask)) {
+                Some((_, _, networks)) => drop(networks.insert(*bits)),
+                None => groups.push((*family, *mask, HashSet::from([*bits]))),
+            }
+        }
+        Self(groups)
+    }
+
+    /// Whether `address` is in one of them.
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        let (bits, family) = bits(address.to_canonical());
+        self.0.iter().any(|(of, mask, networks)| *of == family && networks.contains(&(bits & mask)))
     }
 }
 

@@ -62,6 +62,8 @@ table! {
         violation: u8 = default(10),
         /// How much comes back, such as `1 per hour`.
         recovery: Rate = optional,
+        /// The header in which a trusted proxy names the client's country, such as `cf-ipcountry`.
+        country: String = optional,
         /// From this score on the risk is low.
         low: Placed<u8> = optional,
         /// From this score on it is medium.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use threshold::engine::{Decision, Engine, Extras, Override, Reason, Rules, Secrets};
+use threshold::event::Event;
 use threshold::identify::Facts;
 use threshold::policy::Policy;
 use threshold::{ManualClock, MemoryStore, Secret, Span, Timestamp};
@@ -56,6 +57,11 @@ impl Service {
         Self { engine: Engine::new(rules(policy), secrets(), store(), store()), clock }
     }
 
+    /// The same service, telling what happens.
+    pub(crate) fn telling(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self { engine: self.engine.telling(listener), ..self }
+    }
+
     pub(crate) async fn ask(&self, ask: &Ask) -> Decision {
         let facts = ask.facts();
         let extras = Extras { account: ask.account, ..Extras::default() };
@@ -83,6 +89,14 @@ impl Service {
             Some(_) => "path",
             None => "nobody",
         }
+    }
+
+    pub(crate) async fn set(&self, change: Override) {
+        self.engine.set_override("ops", change).await.expect("it suits its limit");
+    }
+
+    pub(crate) async fn remove(&self, id: &str) -> bool {
+        self.engine.remove_override("ops", id).await.expect("memory answers")
     }
 
     pub(crate) fn wait(&self, span: Span) {

@@ -1,12 +1,9 @@
 //! Other numbers for some, without a new policy.
 
-use std::borrow::Cow;
+use threshold::engine::{Override, OverrideError, Subjects};
+use threshold::{Span, SubjectId};
 
-use threshold::Span;
-use threshold::engine::{Override, OverrideError};
-use threshold::identify::Identity;
-
-use crate::common::{Ask, IDENTITY, Service, limited, override_all, rules};
+use crate::common::{Ask, IDENTITY, Service, limited, override_all, rules, secrets};
 
 fn service() -> Service {
     Service::new(&policy("10/hour"))
@@ -29,38 +26,27 @@ fn everyone(id: &str, rate: &str, priority: i64) -> Override {
     }
 }
 
-fn user(name: &str) -> Option<Identity<'static>> {
-    Some(Identity {
-        client: "192.0.2.1".parse().expect("an address"),
-        tenant: None,
-        tenant_verified: false,
-        tier: None,
-        user: Some(Cow::Owned(name.to_owned())),
-        user_kind: None,
-        doubts: Default::default(),
-    })
+fn user(name: &str) -> Option<SubjectId> {
+    Some(Subjects::new(&secrets().current, 64).user(None, name))
 }
 
 #[tokio::test]
 async fn one_subject_or_everyone() {
     let service = service();
-    service.engine.set_override(everyone("all", "4/hour", 0)).unwrap();
-    service
-        .engine
-        .set_override(Override { subject: user("alice"), ..everyone("alice", "20/hour", 0) })
-        .unwrap();
+    service.set(everyone("all", "4/hour", 0)).await;
+    service.set(Override { subject: user("alice"), ..everyone("alice", "20/hour", 0) }).await;
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20, "her own counts before everyone's");
     assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 4);
-    assert!(service.engine.remove_override("all") && !service.engine.remove_override("all"));
+    assert!(service.remove("all").await && !service.remove("all").await);
     assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 6, "ten less the four");
 }
 
 #[tokio::test]
 async fn the_highest_priority_counts_then_the_subjects_own_then_the_latest() {
     let service = service();
-    service.engine.set_override(Override { subject: user("alice"), ..everyone("own", "3/hour", 1) }).unwrap();
-    service.engine.set_override(everyone("early", "5/hour", 2)).unwrap();
-    service.engine.set_override(everyone("late", "7/hour", 2)).unwrap();
+    service.set(Override { subject: user("alice"), ..everyone("own", "3/hour", 1) }).await;
+    service.set(everyone("early", "5/hour", 2)).await;
+    service.set(everyone("late", "7/hour", 2)).await;
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 7);
 }
 
@@ -68,8 +54,8 @@ async fn the_highest_priority_counts_then_the_subjects_own_then_the_latest() {
 async fn switched_off_and_expired_ones_do_nothing() {
     let service = service();
     let end = service.clock.advance(Span::ZERO).plus(Span::MINUTE);
-    service.engine.set_override(Override { enabled: false, ..everyone("off", "1/hour", 9) }).unwrap();
-    service.engine.set_override(Override { expires: Some(end), ..everyone("short", "20/hour", 1) }).unwrap();
+    service.set(Override { enabled: false, ..everyone("off", "1/hour", 9) }).await;
+    service.set(Override { expires: Some(end), ..everyone("short", "20/hour", 1) }).await;
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20);
     service.wait(Span::MINUTE);
     assert_eq!(service.drain(&Ask::get("/").by("bob"), 30).await, 10);
@@ -79,14 +65,14 @@ async fn switched_off_and_expired_ones_do_nothing() {
 #[tokio::test]
 async fn an_allowance_comes_on_top() {
     let service = service();
-    service.engine.set_override(Override { burst_allowance: 5, ..everyone("more", "10/hour", 0) }).unwrap();
+    service.set(Override { burst_allowance: 5, ..everyone("more", "10/hour", 0) }).await;
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 15);
 }
 
 #[tokio::test]
 async fn overrides_outlive_a_reload() {
     let service = service();
-    service.engine.set_override(everyone("all", "2/hour", 0)).unwrap();
+    service.set(everyone("all", "2/hour", 0)).await;
     service.engine.reload(rules(&policy("50/hour"))).unwrap();
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 2);
     assert_eq!(service.engine.overrides().len(), 1);
@@ -96,7 +82,8 @@ async fn overrides_outlive_a_reload() {
 async fn what_suits_no_limit_is_refused() {
     let service = service();
     let lost = Override { limit: "converions".to_owned(), ..everyone("lost", "1/hour", 0) };
-    assert_eq!(service.engine.set_override(lost), Err(OverrideError::NoLimit("converions".to_owned())));
+    let set = service.engine.set_override("ops", lost).await;
+    assert!(matches!(set, Err(OverrideError::NoLimit(limit)) if limit == "converions"));
     assert!(service.engine.overrides().is_empty());
 }
 
@@ -107,9 +94,9 @@ async fn an_override_for_everyone_suits_tiers_of_different_periods() {
     );
     let service = Service::new(&text);
     let ask = Ask::get("/").of("acme");
-    service.engine.set_override(override_all("one", "20/hour")).unwrap();
+    service.set(override_all("one", "20/hour")).await;
     assert_eq!(service.drain(&ask, 30).await, 20);
-    service.engine.remove_override("o");
+    service.remove("o").await;
     service.wait(Span::from_secs(61));
     assert_eq!(
         service.drain(&ask, 30).await,
@@ -121,14 +108,15 @@ async fn an_override_for_everyone_suits_tiers_of_different_periods() {
 #[tokio::test]
 async fn an_override_that_can_never_act_is_refused() {
     let service = Service::new(&limited("per = \"account\"\nrate = \"10/hour\""));
-    let set = service.engine.set_override(Override { subject: user("bob"), ..override_all("one", "1/hour") });
-    assert!(set.is_err(), "accepted, though it can never act");
+    let change = Override { subject: user("bob"), ..override_all("one", "1/hour") };
+    let set = service.engine.set_override("ops", change).await;
+    assert!(matches!(set, Err(OverrideError::NoSubject(_))), "accepted, though it can never act");
 }
 
 #[tokio::test]
 async fn an_override_of_another_period_is_charged_once_while_its_limit_retires() {
     let service = Service::new(&limited("rate = \"1000/hour\""));
-    service.engine.set_override(override_all("one", "20/day")).unwrap();
+    service.set(override_all("one", "20/day")).await;
     service.engine.reload(rules(&limited("rate = \"1000/min\""))).unwrap();
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20);
 }
@@ -138,7 +126,7 @@ async fn a_retiring_limit_keeps_the_overrides_that_were_made_for_it() {
     let service = Service::new(&limited("rate = \"10/hour\""));
     let alice = Ask::get("/").by("alice");
     assert_eq!(service.drain(&alice, 30).await, 10);
-    service.engine.set_override(override_all("one", "10/hour")).unwrap();
+    service.set(override_all("one", "10/hour")).await;
     service.engine.reload(rules(&limited("rate = \"10/hour\"\nalgorithm = \"sliding-log\""))).unwrap();
     assert_eq!(service.drain(&alice, 30).await, 0, "both the limit and its override are 10/hour throughout");
 }
@@ -148,7 +136,7 @@ async fn an_override_of_another_period_counts_from_when_it_is_set() {
     let service = Service::new(&limited("rate = \"10/hour\""));
     let alice = Ask::get("/").by("alice");
     assert_eq!(service.drain(&alice, 30).await, 10);
-    service.engine.set_override(override_all("one", "10/day")).unwrap();
+    service.set(override_all("one", "10/day")).await;
     assert_eq!(service.drain(&alice, 30).await, 10, "of the hour before it knows nothing");
 }
 
@@ -156,9 +144,9 @@ async fn an_override_of_another_period_counts_from_when_it_is_set() {
 async fn a_limit_counts_on_while_an_override_of_another_period_stands_for_it() {
     let service = Service::new(&limited("rate = \"10/hour\""));
     let alice = Ask::get("/").by("alice");
-    service.engine.set_override(override_all("one", "10 per 2h")).unwrap();
+    service.set(override_all("one", "10 per 2h")).await;
     assert_eq!(service.drain(&alice, 30).await, 10);
-    service.engine.remove_override("o");
+    service.remove("o").await;
     assert_eq!(service.drain(&alice, 30).await, 0, "ten an hour, and ten were admitted this instant");
 }
 
@@ -166,10 +154,7 @@ async fn a_limit_counts_on_while_an_override_of_another_period_stands_for_it() {
 async fn a_subject_keeps_its_override_while_the_limit_retires() {
     let service = Service::new(&limited("rate = \"10/hour\""));
     let alice = Ask::get("/").by("alice");
-    service
-        .engine
-        .set_override(Override { subject: user("alice"), ..override_all("one", "100/hour") })
-        .unwrap();
+    service.set(Override { subject: user("alice"), ..override_all("one", "100/hour") }).await;
     assert_eq!(service.drain(&alice, 20).await, 20);
     service.engine.reload(rules(&limited("rate = \"10/min\""))).unwrap();
     assert_eq!(service.drain(&alice, 200).await, 80, "her override was 100/hour before and is 100/hour now");

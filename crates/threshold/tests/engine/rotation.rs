@@ -25,10 +25,10 @@ async fn an_override_of_another_period_keeps_what_was_consumed() {
     let text = limited("rate = \"10/hour\"");
     let service = Service::new(&text);
     let alice = Ask::get("/").by("alice");
-    service.engine.set_override(override_all("one", "5/day")).unwrap();
+    service.set(override_all("one", "5/day")).await;
     assert_eq!(service.drain(&alice, 9).await, 5);
     let rotated = rotate(&service, &text);
-    rotated.engine.set_override(override_all("one", "5/day")).unwrap();
+    rotated.set(override_all("one", "5/day")).await;
     assert_eq!(rotated.drain(&alice, 9).await, 0, "5 a day, and they are spent");
 }
 
@@ -36,6 +36,6 @@ async fn an_override_of_another_period_keeps_what_was_consumed() {
 async fn a_raised_override_raises_both() {
     let text = limited("rate = \"10/hour\"");
     let service = rotate(&Service::new(&text), &text);
-    service.engine.set_override(override_all("one", "20/hour")).unwrap();
+    service.set(override_all("one", "20/hour")).await;
     assert_eq!(service.drain(&Ask::get("/").by("alice"), 30).await, 20);
 }

@@ -4,14 +4,17 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use threshold_core::standing::{LadderError, LockoutError, ReputationError};
 use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, Span, Step, Unit};
 
-use super::super::names::{About, lasting};
+use super::super::names::{About, Blames, lasting};
+use super::response::{self, Lists, Response};
 use super::{Block, Frame, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
     UserSource,
 };
+use crate::login::LoginRules;
 use crate::policy::{
     self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy,
     UNMATCHED,
@@ -28,6 +31,15 @@ pub enum BuildRulesError {
     /// The keys of tokens, networks or headers are wrong.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The ladder cannot be climbed.
+    #[error(transparent)]
+    Ladder(#[from] LadderError),
+    /// The reputation's numbers make no sense.
+    #[error(transparent)]
+    Reputation(#[from] ReputationError),
+    /// The lockout's steps make no sense.
+    #[error(transparent)]
+    Lockout(#[from] LockoutError),
     /// Some routes are wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Routes(Vec<RouteError>),
@@ -49,6 +61,7 @@ impl Rules {
             tenants: tenants(policy),
             unknown_tier: unknown_tier(policy),
             ipv6_prefix,
+            reputation: response::reputation(policy)?,
             aggregates: aggregates(policy),
             routes,
         };
@@ -57,7 +70,11 @@ impl Rules {
             rules.collect::<Result<Vec<_>, _>>()?.into_iter().partition(Rule::at_edge);
         inner.sort_by_key(|rule| rule.layer);
         let identifier = Identifier::new(identity)?;
-        Ok(Self { identifier, frame: Arc::new(frame), edge, inner, retiring: Vec::new() })
+        let response = Response::new(policy, frame.reputation)?;
+        let lists = policy.lists.as_ref().map(Lists::new);
+        let login = LoginRules::new(policy, secrets)?;
+        let (frame, retiring) = (Arc::new(frame), Vec::new());
+        Ok(Self { identifier, frame, edge, inner, retiring, lists, response, login })
     }
 }
 
@@ -118,10 +135,14 @@ impl Frame {
             error: code(limit),
             silent: limit.silent,
             bytes: cost == Cost::Bytes,
+            blames: blames(limit),
         };
+        let least = if let Cost::Each(each) = cost { each.get() } else { 1 };
+        let scaled = if about.blames == Blames::Nobody { None } else { self.scale(rate, kind, least) };
         Ok(Sized {
             about: about.lasting(),
             keys: secrets.keys(id, &algorithm, rate.unit()),
+            scaled,
             aggregates: aggregates.iter().map(widened).collect::<Result<_, _>>()?,
             step: model(limit, algorithm, cost),
         })
@@ -142,6 +163,18 @@ impl Frame {
             }
             Some(_) => RouteFilter::Of(named(limit)),
         }
+    }
+}
+
+/// Whom a limit holds its refusals against: users and endpoints have somebody, tenants and the edge have not, and nobody
+/// is guilty of what others use as well.
+fn blames(limit: &Limit) -> Blames {
+    let per = policy::subjects(limit);
+    let counts = policy::kind(limit) != AlgorithmKind::Concurrency;
+    match limit.layer.value {
+        Layer::User | Layer::Endpoint if counts && per.contains(&policy::Per::User) => Blames::User,
+        Layer::User | Layer::Endpoint if counts && per.contains(&policy::Per::Ip) => Blames::Address,
+        _ => Blames::Nobody,
     }
 }
 

@@ -1,0 +1,262 @@
+//! What changes decisions from outside: new rules, an operator's changes, and what other nodes wrote down.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use threshold_core::ledger::{Author, Change, Entry, Page, Query, Record, Written};
+use threshold_core::{Action, Algorithm, Clock, Key, Ledger, Store, StoreError, SubjectId, Timestamp};
+
+use super::overrides::{self, Override, OverrideError, Overrides};
+use super::rules::{Frame, ReloadError, Rule, Rules};
+use super::standings::{Counting, Held};
+use super::subject::Subjects;
+use super::{Engine, State};
+use crate::event::Event;
+
+/// What the ledger says of overrides and tenants.
+#[derive(Default)]
+pub(super) struct Settings {
+    /// All overrides, also those that are switched off, in the order in which they were set.
+    overrides: Vec<(u64, Override)>,
+    tenants: HashMap<SubjectId, (u64, String)>,
+}
+
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Puts `rules` in force, between two decisions: what was consumed stays consumed, and limits that became other
+    /// limits stay in force beside them for one of their windows.
+    ///
+    /// # Errors
+    ///
+    /// If too many limits would stay in force that way. Nothing has changed then.
+    pub fn reload(&self, mut rules: Rules) -> Result<(), ReloadError> {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.retire(&self.state.load().rules, self.edge.now())?;
+        self.swap(Arc::new(rules), &settings);
+        Ok(())
+    }
+
+    /// Sets an override, or changes the one of the same id. It acts at once.
+    ///
+    /// # Errors
+    ///
+    /// If it names no limit or does not suit it, or cannot be written down.
+    pub async fn set_override(&self, by: &str, change: Override) -> Result<(), OverrideError> {
+        overrides::check(&change, &self.state.load().rules, &self.secrets)?;
+        self.operate(by, Change::SetOverride(change)).await?;
+        Ok(())
+    }
+
+    /// Removes an override; false if there is none of that id.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be written down.
+    pub async fn remove_override(&self, by: &str, id: &str) -> Result<bool, StoreError> {
+        self.operate(by, Change::RemoveOverride(id.to_owned())).await
+    }
+
+    /// The overrides, in the order in which they were set.
+    pub fn overrides(&self) -> Vec<Override> {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.overrides.iter().map(|(_, one)| one.clone()).collect()
+    }
+
+    /// Makes a change in an operator's name: it is written down, acts here at once and on other nodes when they
+    /// [refresh](Self::refresh). False if it changed nothing.
+    ///
+    /// # Errors
+    ///
+    /// If it could not be written down, or makes no sense.
+    pub async fn operate(&self, by: &str, change: Change) -> Result<bool, StoreError> {
+        let at = self.edge.now();
+        let entry = Entry::Operator { by: by.to_owned(), at, change: change.clone() };
+        let written = self.write(&[entry]).await?;
+        self.refresh().await?;
+        let changed = written == [Written::Changed(true)];
+        if changed {
+            self.tell(&event(at, by, change));
+        }
+        Ok(changed)
+    }
+
+    /// Takes over what was written down since the last time, here or on other nodes.
+    ///
+    /// # Errors
+    ///
+    /// If the ledger could not be read. What was in force stays in force.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        loop {
+            let after = self.version.load(Ordering::Acquire);
+            let page = self.observe(self.ledger.read(&Query::Changes { after }).await)?;
+            let more = page.next.is_some();
+            self.take_over(page);
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Forgets what no decision needs any more, in memory only.
+    pub fn sweep_standings(&self) {
+        self.standings.sweep(&self.counting(&self.state.load(), self.edge.now()));
+    }
+
+    /// What is held against a subject, as decisions see it.
+    pub fn held(&self, subject: &SubjectId) -> Option<Held> {
+        self.standings.find(subject)
+    }
+
+    /// How many subjects something is held against, and how many could not be kept in memory for want of room.
+    pub fn standing_figures(&self) -> (usize, usize) {
+        self.standings.figures()
+    }
+
+    /// Names subjects as the ledger knows them.
+    pub fn subjects(&self) -> Subjects {
+        self.subject_keys.current_subjects(self.state.load().rules.frame.ipv6_prefix)
+    }
+
+    /// The same under every secret that still counts.
+    pub(crate) fn all_subjects(&self) -> impl Iterator<Item = Subjects> + use<'_, S, C, L> {
+        self.subject_keys.subjects(self.state.load().rules.frame.ipv6_prefix)
+    }
+
+    /// The time here.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.edge.now()
+    }
+
+    /// Charges something in this process alone; true if it was admitted.
+    pub(crate) fn act_at_edge(&self, key: &Key, algorithm: &Algorithm, action: Action) -> bool {
+        self.edge.act_now(key, algorithm, action).1.admitted()
+    }
+
+    fn take_over(&self, page: Page) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.load();
+        let counting = self.counting(&state, self.edge.now());
+        let (mut last, mut changed) = (self.version.load(Ordering::Acquire), false);
+        for record in page.records {
+            let version = record.number(&Query::Changes { after: 0 });
+            // Two may read at a time: what the other has taken over since is not undone.
+            if version <= last {
+                continue;
+            }
+            last = version;
+            match record {
+                Record::Standing(standing) => self.standings.stand(&standing, &counting),
+                Record::Sanction(sanction) => self.standings.sanction(&sanction, &counting),
+                record => changed |= settings.take_over(record),
+            }
+        }
+        if changed {
+            self.swap(Arc::clone(&state.rules), &settings);
+        }
+        self.version.store(last, Ordering::Release);
+    }
+
+    fn swap(&self, rules: Arc<Rules>, settings: &Settings) {
+        let all: Vec<Override> = settings.overrides.iter().map(|(_, one)| one.clone()).collect();
+        let ready = |rule: &Rule, frame: &Frame| Overrides::new(&all, [rule], frame, &self.secrets);
+        let retiring = rules.retiring.iter().map(|retiring| ready(&retiring.rule, &retiring.frame)).collect();
+        let overrides = Overrides::new(&all, rules.limits(), &rules.frame, &self.secrets);
+        let tenants = settings.tenants.iter().map(|(subject, (_, tier))| (*subject, tier.clone())).collect();
+        self.state.store(Arc::new(State { rules, overrides, retiring, tenants }));
+    }
+
+    /// What still counts at `now`.
+    pub(super) fn counting<'a>(&self, state: &'a State, now: Timestamp) -> Counting<'a> {
+        let response = &state.rules.response;
+        Counting { ladder: response.ladder.as_deref(), reputation: response.reputation.as_ref(), now }
+    }
+
+    /// Writes to the ledger, and tells when it begins or ceases to fail.
+    pub(crate) async fn write(&self, entries: &[Entry]) -> Result<Vec<Written>, StoreError> {
+        self.observe(self.ledger.write(entries).await)
+    }
+
+    fn observe<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        let at = self.edge.now();
+        match &answer {
+            // Misconfigured is what was asked, not the ledger.
+            Err(error) if error.is_transient() => {
+                if !self.failing.swap(true, Ordering::AcqRel) {
+                    self.tell(&Event::LedgerFailed { at, error: error.to_string() });
+                }
+            }
+            Err(_) => {}
+            Ok(_) => {
+                if self.failing.load(Ordering::Acquire) && self.failing.swap(false, Ordering::AcqRel) {
+                    self.tell(&Event::LedgerRecovered { at });
+                }
+            }
+        }
+        answer
+    }
+
+    pub(crate) fn tell(&self, event: &Event) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+}
+
+impl Settings {
+    /// Takes over an override or a tenant, unless it is older than what is known; true if something is different.
+    fn take_over(&mut self, record: Record) -> bool {
+        match record {
+            Record::Override { version, change, removed } => {
+                if self.overrides.iter().any(|(known, one)| one.id == change.id && *known >= version) {
+                    return false;
+                }
+                self.overrides.retain(|(_, one)| one.id != change.id);
+                if !removed {
+                    self.overrides.push((version, change));
+                }
+                true
+            }
+            Record::Tenant { version, tenant, removed } => {
+                if self.tenants.get(&tenant.subject).is_some_and(|(known, _)| *known >= version) {
+                    return false;
+                }
+                self.tenants.remove(&tenant.subject);
+                if !removed {
+                    self.tenants.insert(tenant.subject, (version, tenant.tier));
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What is told of an operator's change.
+fn event(at: Timestamp, by: &str, change: Change) -> Event {
+    let by = by.to_owned();
+    match change {
+        Change::Impose { subject, kind, until, reason } => {
+            Event::SanctionImposed { at, subject, kind, until, reason, author: Author::Operator(by) }
+        }
+        Change::Lift { subject, kind } => Event::SanctionLifted { at, subject, kind, by },
+        Change::Unlock(subject) => Event::LockoutLifted { at, subject, by },
+        Change::SetOverride(one) => {
+            Event::SettingChanged { at, what: format!("override {} set to {}", one.id, one.rate), by }
+        }
+        Change::RemoveOverride(id) => {
+            Event::SettingChanged { at, what: format!("override {id} removed"), by }
+        }
+        Change::SetTenant(tenant) => {
+            Event::SettingChanged { at, what: format!("{} set to {}", tenant.subject, tenant.tier), by }
+        }
+        Change::RemoveTenant(subject) => Event::SettingChanged { at, what: format!("{subject} removed"), by },
+    }
+}
+
+/// Runs a future that waits for nothing, as those over stores and ledgers in memory do, which never fail either.
+pub(super) fn at_once(future: impl Future<Output = Result<(), StoreError>>) {
+    let _: Poll<_> = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+}

@@ -1,0 +1,274 @@
+//! What is held against whom, as decisions read it: in memory, small, and free for those nothing is held against.
+//!
+//! The ledger has the whole of it; this is what a decision needs. A filter of bits answers for most subjects without a
+//! lock: a subject whose bits are not all set is not here.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use hashbrown::HashTable;
+use threshold_core::ledger::{Sanction, SanctionKind, Standing};
+use threshold_core::standing::{Ladder, Reputation, Score, Tally};
+use threshold_core::{Span, SubjectId, Timestamp};
+
+/// What is held against a subject, as far as decisions need it. The default is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The end of each kind of sanction, in the order of [`SanctionKind::ALL`].
+    ends: [Timestamp; 3],
+    /// Strikes that count for the ladder.
+    pub strikes: Tally,
+    /// The reputation.
+    pub score: Score,
+}
+
+/// Everybody that something is held against.
+pub(crate) struct Standings {
+    /// How many there are, so that nobody looks where there is nothing.
+    count: AtomicUsize,
+    /// One word for each few subjects, in the shards' order.
+    filter: Box<[AtomicU64]>,
+    shards: Box<[RwLock<Shard>]>,
+    /// The most subjects of one shard.
+    most: usize,
+    /// How many could not be kept for want of room.
+    dropped: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shard {
+    /// Places in `entries`: small numbers, so that growing by doubling wastes little.
+    index: HashTable<u32>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    id: [u64; 2],
+    held: Held,
+}
+
+/// What still counts, and by which rules.
+#[derive(Clone, Copy)]
+pub(crate) struct Counting<'a> {
+    pub(crate) ladder: Option<&'a Ladder>,
+    pub(crate) reputation: Option<&'a Reputation>,
+    pub(crate) now: Timestamp,
+}
+
+const SHARDS: usize = 64;
+
+/// Bits of the filter for each subject there is room for: one in a hundred strangers has all its bits set.
+const FILTER_BITS: usize = 16;
+
+/// The most subjects that something is held against, unless somebody asks for more.
+pub(crate) const MOST: usize = 1 << 19;
+
+impl Held {
+    /// When the sanction of that kind ends; the epoch if there is none.
+    #[must_use]
+    pub fn until(&self, kind: SanctionKind) -> Timestamp {
+        self.ends[kind as usize]
+    }
+
+    /// The later end of each sanction, and what else is held against the first.
+    #[must_use]
+    pub(crate) fn worst(mut self, other: &Self) -> Self {
+        for (end, other) in self.ends.iter_mut().zip(other.ends) {
+            *end = (*end).max(other);
+        }
+        self
+    }
+
+    /// True if none of it counts any more.
+    fn is_over(&self, counting: &Counting<'_>) -> bool {
+        let Counting { ladder, reputation, now } = *counting;
+        let lapse = ladder.map_or(Span::DAY, Ladder::lapse);
+        let whole = reputation.is_none_or(|reputation| self.score.points(reputation, now) == 100);
+        !self.is_sanctioned(now) && self.strikes.count(lapse, now) == 0 && whole
+    }
+
+    fn is_sanctioned(&self, now: Timestamp) -> bool {
+        self.ends.iter().any(|end| now < *end)
+    }
+}
+
+impl Standings {
+    /// Room for `most` subjects.
+    pub(crate) fn new(most: usize) -> Self {
+        let words = (most * FILTER_BITS).div_ceil(64).max(SHARDS).next_power_of_two();
+        Self {
+            count: AtomicUsize::new(0),
+            filter: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            most: most.div_ceil(SHARDS).max(1),
+            dropped: AtomicUsize::new(0),
+        }
+    }
+
+    /// True if nothing is held against anybody.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// How many there are, and how many could not be kept.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        (self.count.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
+    }
+
+    /// What is held against `subject`.
+    #[inline]
+    pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
+        let (word, bits) = self.bits(subject.halves());
+        if self.filter[word].load(Ordering::Acquire) & bits != bits {
+            return None;
+        }
+        self.look(subject.halves())
+    }
+
+    #[cold]
+    fn look(&self, id: [u64; 2]) -> Option<Held> {
+        let shard = self.shard(id).read().unwrap_or_else(PoisonError::into_inner);
+        shard.place(id).map(|place| shard.entries[place].held)
+    }
+
+    /// Takes over what a ledger says of a subject's strikes and reputation.
+    pub(crate) fn stand(&self, standing: &Standing, counting: &Counting<'_>) {
+        self.change(standing.subject, counting, |held| {
+            // What is read late may be older than what this process did since. Strikes that were forgiven have no time.
+            let (_, last) = standing.strikes.parts();
+            if last == Timestamp::default() || last >= held.strikes.last() {
+                (held.strikes, held.score) = (standing.strikes, standing.score);
+            }
+        });
+    }
+
+    /// Takes over what a ledger says of a sanction.
+    pub(crate) fn sanction(&self, sanction: &Sanction, counting: &Counting<'_>) {
+        self.change(sanction.subject, counting, |held| {
+            let end = &mut held.ends[sanction.kind as usize];
+            // No end comes nearer but by being lifted; what is read late may be older than what this process did since.
+            *end = if sanction.lifted.is_some() { Timestamp::default() } else { sanction.until.max(*end) };
+        });
+    }
+
+    /// Forgets what counts no more.
+    pub(crate) fn sweep(&self, counting: &Counting<'_>) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            let before = shard.entries.len();
+            shard.keep(|held| !held.is_over(counting));
+            if shard.entries.len() < before {
+                self.refilter(number, &shard);
+                self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
+            }
+        }
+    }
+
+    fn change(&self, subject: SubjectId, counting: &Counting<'_>, change: impl FnOnce(&mut Held)) {
+        let id = subject.halves();
+        let mut shard = self.shard(id).write().unwrap_or_else(PoisonError::into_inner);
+        let place = shard.place(id);
+        let mut held = place.map_or_else(Held::default, |place| shard.entries[place].held);
+        change(&mut held);
+        match place {
+            Some(place) => shard.entries[place].held = held,
+            None if held.is_over(counting) => {}
+            None => self.add(&mut shard, Entry { id, held }, counting),
+        }
+    }
+
+    fn add(&self, shard: &mut Shard, entry: Entry, counting: &Counting<'_>) {
+        if shard.entries.len() >= self.most && !self.make_room(shard, &entry, counting) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        // First the bits: who is in the shard and not in the filter would not be found.
+        let (word, bits) = self.bits(entry.id);
+        self.filter[word].fetch_or(bits, Ordering::Release);
+        shard.push(entry);
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Drops what counts no more, or else what is no sanction: the ledger still has it. False if all are sanctions, or
+    /// if the new one is none.
+    fn make_room(&self, shard: &mut Shard, new: &Entry, counting: &Counting<'_>) -> bool {
+        let before = shard.entries.len();
+        shard.keep(|held| !held.is_over(counting));
+        if shard.entries.len() == before && new.held.is_sanctioned(counting.now) {
+            let dropped =
+                shard.entries.iter().filter(|entry| !entry.held.is_sanctioned(counting.now)).count();
+            shard.keep(|held| held.is_sanctioned(counting.now));
+            self.dropped.fetch_add(dropped, Ordering::Relaxed);
+        }
+        self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
+        shard.entries.len() < before
+    }
+
+    /// Sets the bits of one shard anew. Each word is written once and whole, so that nobody who is there is missed
+    /// meanwhile.
+    fn refilter(&self, number: usize, shard: &Shard) {
+        let words = self.filter.len() / SHARDS;
+        let mut fresh = vec![0_u64; words];
+        for entry in &shard.entries {
+            let (word, bits) = self.bits(entry.id);
+            fresh[word - number * words] |= bits;
+        }
+        let own = self.filter.iter().skip(number * words);
+        own.zip(fresh).for_each(|(word, bits)| word.store(bits, Ordering::Release));
+    }
+
+    fn shard(&self, [low, _]: [u64; 2]) -> &RwLock<Shard> {
+        &self.shards[number(low)]
+    }
+
+    /// The word of the filter that is asked about an id, and its bits in it.
+    #[inline]
+    fn bits(&self, [low, high]: [u64; 2]) -> (usize, u64) {
+        let words = self.filter.len() / SHARDS;
+        let within = (low >> 32) as usize & (words - 1);
+        let bits = 1 << (high & 63) | 1 << (high >> 6 & 63) | 1 << (high >> 12 & 63);
+        (number(low) * words + within, bits)
+    }
+}
+
+#[inline]
+const fn number(low: u64) -> usize {
+    (low as usize) & (SHARDS - 1)
+}
+
+impl Shard {
+    fn place(&self, id: [u64; 2]) -> Option<usize> {
+        let same = |place: &u32| self.entries[*place as usize].id == id;
+        self.index.find(id[1], same).map(|place| *place as usize)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        // By an eighth at a time: doubling would leave up to half of the room empty.
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact((self.entries.len() / 8).max(4));
+        }
+        let hash = entry.id[1];
+        // There are far fewer than 2³² in a shard.
+        let place = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.entries.push(entry);
+        let entries = &self.entries;
+        self.index.insert_unique(hash, place, |place| entries[*place as usize].id[1]);
+    }
+
+    /// Keeps the entries for which `keep` holds.
+    fn keep(&mut self, keep: impl Fn(&Held) -> bool) {
+        let before = self.entries.len();
+        self.entries.retain(|entry| keep(&entry.held));
+        if self.entries.len() == before {
+            return;
+        }
+        let Self { index, entries } = self;
+        entries.shrink_to(entries.len() + entries.len() / 8);
+        let hash = |place: &u32| entries[*place as usize].id[1];
+        *index = HashTable::with_capacity(entries.len());
+        for place in (0..).take(entries.len()) {
+            index.insert_unique(hash(&place), place, hash);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Logins: how often one may try, and how failures lock out.
+//!
+//! An attempt is begun before the password is looked at and ended when the result is known; [`Engine::attempt`] does both
+//! for who knows it already. What is counted:
+//!
+//! - Attempts from one address, and attempts at one account from one source, where a source is an address or a device that
+//!   the account was used on before.
+//! - Failures at one account from one source: they lock that source out, for longer each time, and lapse.
+//! - Failures at one account from everywhere: strangers together have a ceiling. It is reserved when an attempt begins and
+//!   given back when it succeeds, so no crowd can guess past it at once.
+//!
+//! A known device shows an unguessable token that was issued for this account after a login. It is its own source and the
+//! ceiling does not bind it, so nobody else's failures lock it out. Whether an account exists plays no part anywhere.
+
+mod rules;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use threshold_core::ledger::{Entry, Failures, LoginFailed, LoginSucceeded, Query, Record, Written};
+use threshold_core::standing::Lockout;
+use threshold_core::{
+    Action, Batch, Clock, Key, Ledger, Outcome, Retry, Step, Store, StoreError, SubjectId, Timestamp,
+};
+use threshold_store::random_token;
+
+use crate::engine::{Engine, Origin, Subjects};
+use crate::event::{Event, shown_address};
+use crate::identify::fold_account;
+
+pub(crate) use rules::LoginRules;
+
+/// What stands beside a limit's key: whether its refusal was told.
+const TOLD: u64 = 3;
+
+/// Who tries to log in to what.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The account, as it was typed; none where no password is tried, such as when a token is exchanged for another.
+    pub account: Option<&'a str>,
+    /// The client's address.
+    pub client: IpAddr,
+    /// The token of a known device, if the client shows one.
+    pub device: Option<&'a str>,
+}
+
+/// What is told about an attempt: the same for every account, and for every reason to refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "an attempt may be refused"]
+pub struct LoginAnswer {
+    /// False if this attempt counts for nothing, or if the next one would.
+    pub allowed: bool,
+    /// How long to wait; none if allowed.
+    pub retry_after: Option<Duration>,
+    /// The token by which the device is known from now on: to be given to who logged in, and to nobody else.
+    pub device: Option<String>,
+}
+
+/// An attempt that was begun. Dropped, it counts as a failure as far as limits go.
+#[must_use = "an attempt that is never ended counts as failed"]
+pub struct Begun {
+    batch: Batch,
+    outcome: Outcome,
+    account: Option<BegunAccount>,
+    ip: String,
+}
+
+struct BegunAccount {
+    account: SubjectId,
+    source: SubjectId,
+    /// The token that the device showed, if it is known.
+    known: Option<String>,
+    lockout: Arc<Lockout>,
+    /// The keys of this account and source, forgotten after a success.
+    cleared: Vec<Key>,
+}
+
+/// What a step of an attempt is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Address,
+    Account,
+    Ceiling,
+}
+
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Begins an attempt: to be called before the password is looked at.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the ledger does not answer. The attempt must not go on then.
+    pub async fn begin_attempt(
+        &self,
+        attempt: &Attempt<'_>,
+    ) -> Result<Result<Begun, LoginAnswer>, StoreError> {
+        let rules = self.rules();
+        let account = attempt.account.and_then(fold_account);
+        let known = match (&account, attempt.device) {
+            (Some(account), Some(token)) => self.knows(account, token).await?,
+            _ => false,
+        };
+        let token = attempt.device.filter(|_| known);
+        let origin = token.map_or(Origin::Address(attempt.client), Origin::Device);
+        if let Some(account) = &account
+            && let Some(until) = self.locked_until(account, origin).await?
+        {
+            return Ok(Err(LoginAnswer::refused(until.since(self.now()).into())));
+        }
+        let (batch, counts) = rules.login.batch(account.as_deref(), origin, rules.ipv6_prefix());
+        let outcome = self.store().apply(&batch).await?;
+        let subjects = self.subjects();
+        let ip = shown_address(attempt.client, rules.ipv6_prefix(), &subjects, rules.shown_addresses());
+        if !outcome.admitted() {
+            self.tell_refusal((&batch, &counts, &outcome), account.as_deref().zip(Some(origin)), &ip);
+            return Ok(Err(LoginAnswer::refused(wait(&outcome))));
+        }
+        let account = account.map(|account| BegunAccount {
+            account: subjects.account(&account),
+            source: subjects.source(&account, origin),
+            known: token.map(str::to_owned),
+            lockout: Arc::clone(&rules.login.lockout),
+            cleared: keys_of(&batch, &counts, Counts::Account),
+        });
+        let (batch, outcome) = only(&batch, &outcome, &counts, Counts::Ceiling);
+        Ok(Ok(Begun { batch, outcome, account, ip }))
+    }
+
+    /// Ends an attempt: to be called when the result is known.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the ledger does not answer. A login that succeeded must not go on then.
+    pub async fn end_attempt(&self, begun: Begun, success: bool) -> Result<LoginAnswer, StoreError> {
+        let Begun { batch, outcome, account, ip } = begun;
+        let Some(account) = account else { return Ok(LoginAnswer::allowed(None)) };
+        if success {
+            return self.succeeded(account, (&batch, &outcome)).await;
+        }
+        let BegunAccount { account, source, lockout, .. } = account;
+        let at = self.now();
+        let entry = Entry::LoginFailed(LoginFailed { source, account, at, lockout });
+        match self.write(&[entry]).await?.as_slice() {
+            [Written::Login { failures, locked_until: Some(until), locked_now }] => {
+                if *locked_now {
+                    let (failures, until) = (*failures, *until);
+                    self.tell(&Event::AuthUserLockout { at, account, source, ip, failures, until });
+                }
+                Ok(LoginAnswer::refused(until.since(at).into()))
+            }
+            _ => Ok(LoginAnswer::allowed(None)),
+        }
+    }
+
+    /// Begins an attempt and ends it, for who knows the result already.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the ledger does not answer. The login must not go on then.
+    pub async fn attempt(&self, attempt: &Attempt<'_>, success: bool) -> Result<LoginAnswer, StoreError> {
+        match self.begin_attempt(attempt).await? {
+            Ok(begun) => self.end_attempt(begun, success).await,
+            Err(refused) => Ok(refused),
+        }
+    }
+
+    async fn succeeded(
+        &self,
+        account: BegunAccount,
+        (batch, outcome): (&Batch, &Outcome),
+    ) -> Result<LoginAnswer, StoreError> {
+        let BegunAccount { account, source, known, cleared, .. } = account;
+        let at = self.now();
+        let token = known.unwrap_or_else(random_token);
+        let device = Some(self.subjects().device(&token));
+        let entry = Entry::LoginSucceeded(LoginSucceeded { source, account, at, device });
+        if let [Written::Login { locked_until: Some(until), .. }] = self.write(&[entry]).await?.as_slice() {
+            return Ok(LoginAnswer::refused(until.since(at).into()));
+        }
+        if !batch.steps().is_empty() {
+            self.store().refund(batch, outcome).await?;
+        }
+        self.store().reset(&cleared).await?;
+        Ok(LoginAnswer::allowed(Some(token)))
+    }
+
+    /// Whether `token` was issued for the account.
+    async fn knows(&self, account: &str, token: &str) -> Result<bool, StoreError> {
+        for subjects in self.all_subjects() {
+            let query = Query::Device { account: subjects.account(account), device: subjects.device(token) };
+            if !self.ledger().read(&query).await?.records.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Until when the account is locked for the source.
+    async fn locked_until(&self, account: &str, origin: Origin<'_>) -> Result<Option<Timestamp>, StoreError> {
+        let mut latest = None;
+        for subjects in self.all_subjects() {
+            let page = self.ledger().read(&Query::Failures(subjects.source(account, origin))).await?;
+            for record in page.records {
+                if let Record::Failures(Failures { locked_until, .. }) = record {
+                    latest = latest.max(Some(locked_until));
+                }
+            }
+        }
+        Ok(latest.filter(|until| self.now() < *until))
+    }
+
+    /// Tells which limit refused, once per window.
+    fn tell_refusal(
+        &self,
+        (batch, counts, outcome): (&Batch, &[Counts], &Outcome),
+        account: Option<(&str, Origin<'_>)>,
+        ip: &str,
+    ) {
+        let at = outcome.at;
+        let subjects: Subjects = self.subjects();
+        for ((step, counts), verdict) in batch.steps().iter().zip(counts).zip(&outcome.verdicts) {
+            if verdict.admitted() || !self.is_first(step) {
+                continue;
+            }
+            let ip = ip.to_owned();
+            match (counts, account) {
+                (Counts::Address, _) => self.tell(&Event::AuthIpRateLimit { at, ip }),
+                (Counts::Account, Some((account, origin))) => self.tell(&Event::AuthUserLockout {
+                    at,
+                    account: subjects.account(account),
+                    source: subjects.source(account, origin),
+                    ip,
+                    failures: 0,
+                    until: at.plus(wait(outcome).into()),
+                }),
+                (Counts::Ceiling, Some((account, _))) => {
+                    self.tell(&Event::AuthAccountCeiling { at, account: subjects.account(account) });
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// True once per window of the step's limit.
+    fn is_first(&self, step: &Step) -> bool {
+        let key = step.key.beside(TOLD);
+        rules::once(step.algorithm.period())
+            .is_some_and(|once| self.act_at_edge(&key, &once, Action::Consume(std::num::NonZeroU64::MIN)))
+    }
+}
+
+impl LoginAnswer {
+    fn allowed(device: Option<String>) -> Self {
+        Self { allowed: true, retry_after: None, device }
+    }
+
+    fn refused(retry_after: Duration) -> Self {
+        Self { allowed: false, retry_after: Some(retry_after), device: None }
+    }
+}
+
+fn wait(outcome: &Outcome) -> Duration {
+    match outcome.retry {
+        Retry::After(span) => span.into(),
+        Retry::Now | Retry::Never => Duration::ZERO,
+    }
+}
+
+fn keys_of(batch: &Batch, counts: &[Counts], wanted: Counts) -> Vec<Key> {
+    let steps = batch.steps().iter().zip(counts);
+    steps.filter(|(_, counts)| **counts == wanted).map(|(step, _)| step.key).collect()
+}
+
+/// The steps that count for `wanted`, as a batch of their own.
+fn only(batch: &Batch, outcome: &Outcome, counts: &[Counts], wanted: Counts) -> (Batch, Outcome) {
+    let (mut some, mut charged) = (Batch::default(), outcome.clone());
+    charged.verdicts.clear();
+    for ((step, counts), verdict) in batch.steps().iter().zip(counts).zip(&outcome.verdicts) {
+        if *counts == wanted && verdict.admitted() && some.push(*step).is_ok() {
+            charged.verdicts.push(*verdict);
+        }
+    }
+    (some, charged)
+}
