@@ -92,7 +92,12 @@ fn four_layers(report: &Report) -> Vec<Target> {
         let title = format!("four layers of a policy, {}: time ÷ one limit", count(threads));
         must(title, ratio(report, cell, layers::LAYERS, layers::SINGLE), Bound::AtMost(3.0))
     };
-    thread_counts().into_iter().map(line).collect()
+    let standing = |threads: usize| {
+        let cell = (layers::PATTERN, report.settings.medium, threads);
+        let title = format!("four layers with standing, {}: time ÷ without", count(threads));
+        must(title, ratio(report, cell, layers::STANDING, layers::LAYERS), Bound::AtMost(1.1))
+    };
+    thread_counts().into_iter().flat_map(|threads| [line(threads), standing(threads)]).collect()
 }
 
 fn bytes(report: &Report) -> [Target; 2] {

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
-use threshold::RateLimiter;
-use threshold::Secret;
 use threshold::engine::{Decision, Engine, Extras, Rules, Secrets};
 use threshold::identify::{Facts, Identity};
+use threshold::ledger::{Change, Entry, SanctionKind};
 use threshold::policy::Policy;
+use threshold::{MemoryStore, RateLimiter, Secret, Span};
 
 use crate::Outcome;
 use crate::args::Args;
@@ -26,6 +26,10 @@ use crate::workload::{Asked, Pattern, user_keys};
 pub(crate) const PATTERN: &str = "layers-at-hand";
 pub(crate) const SINGLE: &str = "one limit";
 pub(crate) const LAYERS: &str = "four layers";
+pub(crate) const STANDING: &str = "four layers with standing";
+
+/// So many others have something held against them while the clients ask.
+const SINNERS: usize = 100_000;
 
 /// The users belong to so many tenants. With one alone, two threads would mostly wait for each other.
 static TENANTS: LazyLock<Vec<String>> = LazyLock::new(|| (0..100).map(|i| format!("tenant-{i}")).collect());
@@ -62,7 +66,7 @@ rate = "1 per 60s burst 1000000"
 "#;
 
 pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
-    let references = &[SINGLE];
+    let references = &[SINGLE, LAYERS];
     let plan =
         |threads| Plan { section: "layers", pattern: PATTERN, keys: args.medium(), threads, references };
     let plans: Vec<Plan> =
@@ -72,7 +76,11 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     }
     let keys = progress::step("layers: keys", || user_keys(args.medium()));
     let single = limiter("user", Quota::OPEN, &store()?)?;
-    let engine = engine()?;
+    // One store serves the edge and the other layers, as where everything is in memory; and both engines, whose keys are
+    // the same.
+    let store = store()?;
+    let engine = engine(POLICY, &store)?;
+    let standing = engine_with_standing(&store)?;
     let charged = progress::step("layers: filling", || {
         let mut decision = Decision::default();
         let mut numbered = keys.iter().map(|key| (number(key), key.as_str()));
@@ -83,20 +91,45 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
         return Err("a key was refused before the timing".into());
     }
     let asked = Pattern::AtHand.asked(&keys, 1);
-    let contenders = [one_limit(&single, &asked), four_layers(&engine, &asked)];
+    let contenders = [
+        one_limit(&single, &asked),
+        four_layers(LAYERS, &engine, &asked),
+        four_layers(STANDING, &standing, &asked),
+    ];
     for plan in &plans {
         report.cells.push(compare(plan, &contenders, args)?);
     }
     Ok(())
 }
 
-fn engine() -> Outcome<Engine> {
+fn engine(policy: &str, store: &MemoryStore) -> Outcome<Engine> {
     let secrets = Secrets::new(Secret::new([7; 16]));
-    let policy = Policy::read("layers.toml", POLICY, &|_| None)?;
+    let policy = Policy::read("layers.toml", policy, &|_| None)?;
     let rules = Rules::new(&policy, &secrets, &|_| None)?;
-    // One store serves the edge and the other layers, as where everything is in memory.
-    let store = store()?;
-    Ok(Engine::new(rules, secrets, store.clone(), store))
+    Ok(Engine::new(rules, secrets, store.clone(), store.clone()))
+}
+
+/// The same policy with a ladder and reputation, where many others are banned.
+fn engine_with_standing(store: &MemoryStore) -> Outcome<Engine> {
+    let engine = engine(&format!("{POLICY}[ladder]\n[reputation]\n"), store)?;
+    let (subjects, at) = (engine.subjects(), store.now());
+    let ban = |number: usize| Entry::Operator {
+        by: "bench".to_owned(),
+        at,
+        change: Change::Impose {
+            subject: subjects.user(None, &format!("sinner-{number}")),
+            kind: SanctionKind::Ban,
+            until: at.plus(Span::DAY),
+            reason: String::new(),
+        },
+    };
+    let bans: Vec<Entry> = (0..SINNERS).map(ban).collect();
+    engine.ledger().write_now(&bans)?;
+    engine.refresh_now();
+    match engine.standing_figures() {
+        (SINNERS, 0) => Ok(engine),
+        (held, _) => Err(format!("{held} of {SINNERS} are held").into()),
+    }
 }
 
 /// The number in a user's name.
@@ -135,7 +168,7 @@ fn one_limit<'a>(limiter: &'a RateLimiter, asked: &'a Asked<'a>) -> Contender<'a
     Contender { name: SINGLE.to_owned(), order: &asked.order, per_decision: 1, run: Box::new(run) }
 }
 
-fn four_layers<'a>(engine: &'a Engine, asked: &'a Asked<'a>) -> Contender<'a> {
+fn four_layers<'a>(name: &str, engine: &'a Engine, asked: &'a Asked<'a>) -> Contender<'a> {
     let numbers: Vec<u32> = asked.keys.iter().map(|key| number(key)).collect();
     let run = move |piece: &[u32]| {
         let mut decision = Decision::default();
@@ -145,5 +178,5 @@ fn four_layers<'a>(engine: &'a Engine, asked: &'a Asked<'a>) -> Contender<'a> {
         };
         piece.iter().filter(|&&index| refuses(index)).count() as u64
     };
-    Contender { name: LAYERS.to_owned(), order: &asked.order, per_decision: 1, run: Box::new(run) }
+    Contender { name: name.to_owned(), order: &asked.order, per_decision: 1, run: Box::new(run) }
 }

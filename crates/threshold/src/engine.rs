@@ -149,6 +149,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { listener: Some(Box::new(listener)), ..self }
     }
 
+    /// The same engine with room in memory for `subjects` that something is held against; 2¹⁹ unless told. Where more
+    /// are, sanctions are kept before all else, and what is not kept is still in the ledger.
+    #[must_use]
+    pub fn remembering(self, subjects: usize) -> Self {
+        Self { standings: Standings::new(subjects), ..self }
+    }
+
     /// Decides about one request: identifies who asks, selects the limits, has them judged and charged, and says
     /// what came of it.
     ///
@@ -380,6 +387,11 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         let mut decision = Decision::default();
         self.decide_into(facts, identity, extras, &mut decision);
         decision
+    }
+
+    /// [`refresh`](Self::refresh) without a future.
+    pub fn refresh_now(&self) {
+        operate::at_once(self.refresh());
     }
 
     /// [`decide_now`](Self::decide_now) for who has a place for the decision, which is large. What it was before does

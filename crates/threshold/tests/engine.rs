@@ -28,5 +28,7 @@ mod reload;
 mod reputation;
 #[path = "engine/rotation.rs"]
 mod rotation;
+#[path = "engine/sharing.rs"]
+mod sharing;
 #[path = "engine/subjects.rs"]
 mod subjects;

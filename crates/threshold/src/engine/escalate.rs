@@ -171,8 +171,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         struck.imposed.iter().for_each(|sanction| self.standings.sanction(sanction, &counting));
         if struck.fresh {
             self.announce(state, offence, struck, &counting);
+        } else {
+            // Another node has struck. What followed counts here as well; if it cannot be read now, then a little later.
+            let _ = self.refresh().await;
         }
-        // Another node may have struck: what is in force now counts either way.
         if let Some(held) = self.standings.find(&offence.subject) {
             decision.sanctioned(held.until(SanctionKind::Ban), held.until(SanctionKind::Cooldown));
         }
