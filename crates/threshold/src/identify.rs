@@ -48,6 +48,7 @@ pub(crate) use cidr::Networks;
 pub use cidr::{Cidr, CidrError};
 pub use doubt::{BadId, BadToken, Doubt, Doubts};
 pub use error::IdentityError;
+pub(crate) use facts::is_token;
 pub use facts::{Facts, Headers};
 pub use rules::{
     ClientIp, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource, UserSource,

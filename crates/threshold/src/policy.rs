@@ -25,7 +25,7 @@ use decode::{Decode, Node, Reader};
 use table::table;
 
 pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
-pub(crate) use check::{UNMATCHED, cost, kind, subjects};
+pub(crate) use check::{UNMATCHED, blamed, cost, kind, subjects};
 pub use decode::{Named, Placed, Several};
 pub use describe::LimitGuarantee;
 pub use identity::{Aggregate, Claimed, HostLabel, Identity, Jwt, JwtAlgorithm, Tenant, User};

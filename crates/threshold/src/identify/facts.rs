@@ -102,7 +102,7 @@ pub(super) fn trim(mut text: &[u8]) -> &[u8] {
 }
 
 /// Whether `text` can be the name of a header or a cookie: a token of RFC 9110.
-pub(super) fn is_token(text: &str) -> bool {
+pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token_byte)
 }
 

@@ -8,7 +8,7 @@ use threshold_core::{Algorithm, AlgorithmKind, Batch, LimitId, Mode, Rate, Span,
 
 use super::Counts;
 use crate::engine::{BuildRulesError, Keys, Origin, Secrets, login_subject};
-use crate::policy::Policy;
+use crate::policy::{self, Policy};
 
 /// The limits of logins.
 pub(crate) struct LoginRules {
@@ -33,13 +33,7 @@ impl LoginRules {
             let rate = rate.unwrap_or_else(|| ready_made.parse().expect("ready-made rates are well formed"));
             LoginLimit::new(id, rate, secrets)
         };
-        let lockout = match written.and_then(|login| login.lockout.as_ref()) {
-            Some(steps) => {
-                let steps = steps.iter().map(|step| (step.failures.value, step.lock)).collect();
-                Lockout::new(steps, written.map_or(Span::DAY, |login| login.lapse))?
-            }
-            None => Lockout::ready_made().with_lapse(written.map_or(Span::DAY, |login| login.lapse)),
-        };
+        let lockout = written.map_or_else(|| Ok(Lockout::ready_made()), policy::Login::ready_lockout)?;
         Ok(Self {
             address: limit("login.address", written.and_then(|login| login.address), "20 per 5min")?,
             account: limit("login.account", written.and_then(|login| login.account), "5 per 15min")?,

@@ -1,5 +1,6 @@
 //! What abuse is answered with, as it is written: lists, ladder, reputation, login.
 
+use threshold_core::standing::{self, LadderError, LockoutError};
 use threshold_core::{Rate, Span};
 
 use super::decode::Placed;
@@ -47,11 +48,11 @@ table! {
         /// Reports it.
         log: bool = default(false),
         /// Refuses this long.
-        cooldown: Span = optional,
+        cooldown: Placed<Span> = optional,
         /// Delays answers this long.
-        shadow: Span = optional,
+        shadow: Placed<Span> = optional,
         /// Refuses everything this long.
-        ban: Span = optional,
+        ban: Placed<Span> = optional,
     }
 }
 
@@ -63,7 +64,7 @@ table! {
         /// How much comes back, such as `1 per hour`.
         recovery: Rate = optional,
         /// The header in which a trusted proxy names the client's country, such as `cf-ipcountry`.
-        country: String = optional,
+        country: Placed<String> = optional,
         /// From this score on the risk is low.
         low: Placed<u8> = optional,
         /// From this score on it is medium.
@@ -102,5 +103,35 @@ table! {
         failures: Placed<u32> = required,
         /// How long it locks out.
         lock: Span = required,
+    }
+}
+
+impl Ladder {
+    /// The ladder itself.
+    pub(crate) fn ready(&self) -> Result<standing::Ladder, LadderError> {
+        let Some(rungs) = &self.rungs else {
+            return Ok(standing::Ladder::ready_made().with(self.grace.0, self.lapse));
+        };
+        let span = |span: &Option<Placed<Span>>| span.as_ref().map(|span| span.value);
+        let rung = |rung: &Rung| standing::Rung {
+            strikes: rung.strikes.value,
+            warn: rung.warn,
+            log: rung.log,
+            cooldown: span(&rung.cooldown),
+            shadow: span(&rung.shadow),
+            ban: span(&rung.ban),
+        };
+        standing::Ladder::new(rungs.iter().map(rung).collect(), self.grace.0, self.lapse)
+    }
+}
+
+impl Login {
+    /// How failures lock out.
+    pub(crate) fn ready_lockout(&self) -> Result<standing::Lockout, LockoutError> {
+        let Some(steps) = &self.lockout else {
+            return Ok(standing::Lockout::ready_made().with_lapse(self.lapse));
+        };
+        let steps = steps.iter().map(|step| (step.failures.value, step.lock)).collect();
+        standing::Lockout::new(steps, self.lapse)
     }
 }

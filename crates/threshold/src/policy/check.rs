@@ -4,7 +4,7 @@ mod identity;
 mod limits;
 mod rest;
 
-pub(crate) use limits::{UNMATCHED, cost, kind, subjects};
+pub(crate) use limits::{UNMATCHED, blamed, cost, kind, subjects};
 
 use super::Policy;
 use super::decode::Reader;

@@ -1,5 +1,6 @@
 //! What each limit promises, in words: in normal running, and while its store fails.
 
+mod abuse;
 mod words;
 
 pub(super) use words::widened;

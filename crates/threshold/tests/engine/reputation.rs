@@ -17,12 +17,14 @@ fn alice() -> Ask {
 
 fn points(service: &Service) -> u8 {
     let held = service.engine.held(&service.engine.subjects().user(None, "alice"));
-    let reputation = Reputation::new(10, "1 per hour".parse().unwrap(), [75, 50, 25], [60, 30, 10]).unwrap();
+    let hourly = "1 per hour".parse().expect("a rate");
+    let reputation =
+        Reputation::new(10, hourly, [75, 50, 25], [60, 30, 10]).expect("numbers that make sense");
     held.map_or(100, |held| held.score.points(&reputation, service.clock.advance(Span::ZERO)))
 }
 
 async fn violations(service: &Service) -> Vec<ViolationRecord> {
-    let page = service.engine.ledger().read(&Query::Violations { subject: None, after: 0 }).await.unwrap();
+    let page = service.engine.ledger().read_now(&Query::Violations { subject: None, after: 0 });
     let one = |record| match record {
         Record::Violation(violation) => Some(violation),
         _ => None,

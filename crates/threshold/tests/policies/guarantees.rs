@@ -171,3 +171,22 @@ fn remarks_say_what_holds_for_all() {
         ]
     );
 }
+
+#[test]
+fn what_abuse_is_answered_with_is_said_in_words() {
+    let ready_made = policy("[ladder]\n[reputation]\n[login]\n").remarks().join("\n");
+    for told in [
+        "5 strikes: banned for 1d, reported",
+        "4 strikes: refused for 5min, answers held back for 1h, reported",
+        "have 60 %, 30 % and 10 % of the limits",
+        "3 for 1min, 5 for 5min, 10 for 1h",
+        "100/hour",
+    ] {
+        assert!(ready_made.contains(told), "{told:?} in {ready_made}");
+    }
+    let own =
+        policy("[ladder]\nrungs = [{ strikes = 2, warn = true, shadow = \"2h\" }]\n[login]\nlockout = []\n");
+    let own = own.remarks().join("\n");
+    assert!(own.contains("2 strikes: grace with a warning, answers held back for 2h"), "{own}");
+    assert!(own.contains("failures lock nobody out"), "{own}");
+}

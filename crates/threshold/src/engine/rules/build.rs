@@ -166,15 +166,12 @@ impl Frame {
     }
 }
 
-/// Whom a limit holds its refusals against: users and endpoints have somebody, tenants and the edge have not, and nobody
-/// is guilty of what others use as well.
+/// Whom a limit holds its refusals against.
 fn blames(limit: &Limit) -> Blames {
-    let per = policy::subjects(limit);
-    let counts = policy::kind(limit) != AlgorithmKind::Concurrency;
-    match limit.layer.value {
-        Layer::User | Layer::Endpoint if counts && per.contains(&policy::Per::User) => Blames::User,
-        Layer::User | Layer::Endpoint if counts && per.contains(&policy::Per::Ip) => Blames::Address,
-        _ => Blames::Nobody,
+    match policy::blamed(limit) {
+        Some(policy::Per::User) => Blames::User,
+        Some(_) => Blames::Address,
+        None => Blames::Nobody,
     }
 }
 

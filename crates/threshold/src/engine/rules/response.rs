@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use threshold_core::ledger::Evidence;
-use threshold_core::standing::{Ladder, LadderError, Looks, Reputation, ReputationError, Rung, Violation};
+use threshold_core::standing::{Ladder, LadderError, Looks, Reputation, ReputationError, Violation};
 use threshold_core::{Rate, Span, Subject, SubjectKey, SubjectKind};
 
 use super::super::subject::Asker;
@@ -49,11 +49,11 @@ pub(crate) enum Listed {
 
 impl Response {
     pub(super) fn new(policy: &Policy, reputation: Option<Reputation>) -> Result<Self, LadderError> {
-        let country = policy.reputation.as_ref().and_then(|reputation| reputation.country.clone());
+        let country = policy.reputation.as_ref().and_then(|reputation| reputation.country.as_ref());
         Ok(Self {
-            ladder: policy.ladder.as_ref().map(ladder).transpose()?.map(Arc::new),
+            ladder: policy.ladder.as_ref().map(policy::Ladder::ready).transpose()?.map(Arc::new),
             reputation,
-            country,
+            country: country.map(|name| name.value.clone()),
             addresses: policy.privacy.as_ref().map_or(Addresses::Hash, |privacy| privacy.addresses),
         })
     }
@@ -62,20 +62,6 @@ impl Response {
     pub(crate) const fn is_none(&self) -> bool {
         self.ladder.is_none() && self.reputation.is_none()
     }
-}
-
-fn ladder(written: &policy::Ladder) -> Result<Ladder, LadderError> {
-    let (grace, lapse) = (written.grace.0, written.lapse);
-    let Some(rungs) = &written.rungs else { return Ok(Ladder::ready_made().with(grace, lapse)) };
-    let rung = |rung: &policy::Rung| Rung {
-        strikes: rung.strikes.value,
-        warn: rung.warn,
-        log: rung.log,
-        cooldown: rung.cooldown,
-        shadow: rung.shadow,
-        ban: rung.ban,
-    };
-    Ladder::new(rungs.iter().map(rung).collect(), grace, lapse)
 }
 
 pub(super) fn reputation(policy: &Policy) -> Result<Option<Reputation>, ReputationError> {

@@ -134,6 +134,17 @@ pub(crate) fn subjects(limit: &Limit) -> Vec<Per> {
     }
 }
 
+/// Whom the limit holds its refusals against. Users and endpoints have somebody; tenants and the edge have not, and nobody
+/// is guilty of what others use as well.
+pub(crate) fn blamed(limit: &Limit) -> Option<Per> {
+    let strikes = matches!(limit.layer.value, Layer::User | Layer::Endpoint);
+    if !strikes || kind(limit) == AlgorithmKind::Concurrency {
+        return None;
+    }
+    let subjects = subjects(limit);
+    [Per::User, Per::Ip].into_iter().find(|per| subjects.contains(per))
+}
+
 /// The limit's algorithm: a token bucket if it names none.
 pub(crate) fn kind(limit: &Limit) -> AlgorithmKind {
     limit.algorithm.as_ref().map_or(AlgorithmKind::TokenBucket, |kind| kind.value)

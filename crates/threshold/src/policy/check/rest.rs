@@ -3,6 +3,8 @@
 use super::super::decode::{Placed, Reader};
 use super::super::table::{list, nearest};
 use super::super::{Policy, Rung};
+use crate::identify::is_token;
+use threshold_core::ledger::MAX_SANCTION;
 
 pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
     tenants(policy, reader);
@@ -98,6 +100,11 @@ fn ladder(policy: &Policy, reader: &mut Reader<'_>) {
         let remedy = "add `warn`, `log`, `cooldown`, `shadow` or `ban`";
         reader.note_placed(&rung.strikes, "this rung does nothing", remedy);
     }
+    let spans = rungs.iter().flat_map(|rung| [&rung.cooldown, &rung.shadow, &rung.ban]).flatten();
+    for span in spans.filter(|span| span.value > MAX_SANCTION) {
+        let what = format!("{} is for ever", span.value);
+        reader.note_placed(span, what, format!("use at most {MAX_SANCTION}, or put who it is on a list"));
+    }
 }
 
 /// Notes the numbers that are not above the one before.
@@ -114,6 +121,10 @@ fn ascending<'a>(numbers: impl Iterator<Item = &'a Placed<u32>>, what: &str, rea
 
 fn reputation(policy: &Policy, reader: &mut Reader<'_>) {
     let Some(reputation) = &policy.reputation else { return };
+    if let Some(country) = reputation.country.as_ref().filter(|name| !is_token(name)) {
+        let what = format!("{:?} is no name of a header", country.value);
+        reader.note_placed(country, what, "write one such as \"cf-ipcountry\"");
+    }
     let bounds = [(&reputation.low, 75), (&reputation.medium, 50), (&reputation.high, 25)];
     let mut above = 101;
     for (placed, default) in bounds {

@@ -4,7 +4,7 @@ use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
 
 use super::super::table::list;
 use super::super::{
-    Consistency, Cost, Enforce, Layer, Limit, OnStoreFailure, Per, Policy, UNMATCHED, cost, subjects,
+    Consistency, Cost, Enforce, Limit, OnStoreFailure, Per, Policy, UNMATCHED, cost, subjects,
 };
 use super::{LimitGuarantee, Size, is_local, is_per_node, on_store_failure};
 
@@ -205,14 +205,12 @@ pub(crate) fn widened(rate: &Rate, times: u32) -> Option<Rate> {
 
 /// What the first rungs of a ladder let through on top.
 fn grace(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
-    let ladder = policy.ladder.as_ref()?;
-    let warns = ladder.rungs.as_ref().is_none_or(|rungs| rungs.iter().any(|rung| rung.warn));
-    let strikes = matches!(limit.layer.value, Layer::User | Layer::Endpoint);
-    if !warns || !strikes || ladder.grace.0 == 0 {
+    let ladder = policy.ladder.as_ref()?.ready().ok()?;
+    let warns = ladder.rungs().iter().any(|rung| rung.warn);
+    let extra = ladder.grace(size.rate.count());
+    if !warns || extra == 0 || super::super::blamed(limit).is_none() {
         return None;
     }
-    let extra = u128::from(size.rate.count()) * u128::from(ladder.grace.0) / 100;
-    let extra = u64::try_from(extra).unwrap_or(u64::MAX).max(1);
     let period = size.algorithm.period();
     Some(format!(
         "the ladder's grace lets at most {} more through in each {period}",
@@ -235,6 +233,7 @@ pub(super) fn remarks(policy: &Policy) -> Vec<String> {
             [deny.len(), lists.deny_users.len(), lists.deny_tenants.len()],
         ));
     }
+    remarks.extend(super::abuse::remarks(policy));
     let url = policy.store.as_ref().and_then(|store| store.url.as_ref());
     if url.is_none_or(|url| url.starts_with("memory://")) {
         remarks.push(
