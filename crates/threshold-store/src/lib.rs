@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`memory`] | [`MemoryStore`]: in process, exact under threads, with a hard cap on its memory |
-//! | [`ledgers`] | [`MemoryLedger`]: where what must not be lost lives |
+//! | [`ledgers`] | where what must not be lost lives: in memory, and with the feature `sqlite` in a file |
 //! | [`clock`] | [`SystemClock`]: the operating system's time, read cheaply; the only clock read there is |
 //! | [`entropy`] | a fresh [`Secret`](threshold_core::Secret); the only random numbers there are |
 
@@ -15,6 +15,8 @@ mod prefetch;
 mod sync;
 
 pub use clock::SystemClock;
-pub use entropy::random_secret;
+pub use entropy::{random_secret, random_token};
 pub use ledgers::MemoryLedger;
+#[cfg(feature = "sqlite")]
+pub use ledgers::SqliteLedger;
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder, MemoryStoreError};

@@ -8,12 +8,18 @@
 //! | [`strategies`] | random limits, times and batches |
 //! | [`laws`] | what must hold for which algorithm, as properties over any [`timed::Timed`] |
 //! | [`contract`] | what every store must do, case by case |
+//! | [`ledger_contract`] | what every ledger must do, case by case |
+//! | [`flaky`] | a ledger that fails when it is told to |
 //! | [`simulate`] | a small world of clients, reloads and clock steps, decided by one seed |
 //! | [`figures`] | everyday sizes and full figures, and the record of what was shown |
+//! | [`folder`] | a folder for one test, gone afterwards |
 
 pub mod contract;
 pub mod figures;
+pub mod flaky;
+pub mod folder;
 pub mod laws;
+pub mod ledger_contract;
 pub mod model;
 pub mod scan;
 pub mod simulate;

@@ -1,13 +1,16 @@
-//! Seeded simulation: a small world of honest and hostile clients, reloads and clock steps over the real engine.
+//! Seeded simulation: a small world of honest and hostile clients, reloads, clock steps, a ladder, logins and a ledger
+//! that fails, over the real engine.
 //!
 //! One number decides everything that happens, so a failure is replayed from its seed. The judge looks only at what the
 //! clients saw: for every limit and subject, the log of what was admitted and when.
 
+mod abuse;
 mod clients;
+mod logins;
 mod world;
 
 pub use clients::{Client, Kind};
-pub use world::{World, run};
+pub use world::{Story, World, run};
 
 /// Random numbers from a seed: small, fast and the same everywhere.
 #[derive(Clone, Debug)]

@@ -249,6 +249,14 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 }
 
+impl Begun {
+    /// The store's time at which it was begun.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.outcome.at
+    }
+}
+
 impl LoginAnswer {
     fn allowed(device: Option<String>) -> Self {
         Self { allowed: true, retry_after: None, device }

@@ -41,6 +41,7 @@ const READS: &[(&str, Reach)] = &[
 const HOMES: &[(&str, &[Reach])] = &[
     ("crates/threshold-store/src/clock.rs", &[Clock]),
     ("crates/threshold-store/src/entropy.rs", &[Randomness]),
+    ("crates/threshold-store/src/ledgers/sqlite/writer.rs", &[Task]),
     ("crates/threshold-server/", &[Environment, Task]),
     ("crates/threshold-testkit/", EVERYTHING),
     ("xtask/", EVERYTHING),

@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use threshold::engine::{Decision, Engine, Extras, Reason, Rules, Secrets};
 use threshold::identify::Facts;
 use threshold::policy::Policy;
-use threshold_core::{Algorithm, AlgorithmKind, ManualClock, Secret, Span};
+use threshold_core::ledger::{Author, Change, Sanction, SanctionKind};
+use threshold_core::{Algorithm, AlgorithmKind, ManualClock, Retry, Secret, Span, Timestamp};
 use threshold_store::MemoryStore;
 
 use super::Dice;
+use super::abuse::{Watch, ids, sanctions};
 use super::clients::{Client, Kind, Sent, everybody};
+use super::logins::Logins;
+use crate::flaky::{Fault, FlakyLedger};
 use crate::scan::{Admitted, excess};
 use crate::strategies::start;
 
@@ -25,7 +29,18 @@ const PROMISES: [(&str, AlgorithmKind, &str); 5] = [
     ("all", AlgorithmKind::SlidingWindow, "50/min"),
 ];
 
-type SimulatedEngine = Engine<MemoryStore<ManualClock>, ManualClock>;
+/// What grace adds to them at most: a tenth, at least one.
+const GRACES: [(&str, &str); 2] = [("posts", "1/min"), ("ai", "1 per 10min")];
+
+/// What worlds add to their policies: nothing, a ladder that is climbed fast, or the ready-made one with reputation.
+const RESPONSES: [&str; 3] = [
+    "",
+    "\n[ladder]\nlapse = \"2h\"\nrungs = [{ strikes = 1, warn = true }, { strikes = 2, shadow = \"5min\" }, \
+     { strikes = 3, cooldown = \"20s\" }, { strikes = 4, ban = \"4min\" }]\n",
+    "\n[ladder]\n[reputation]\nrecovery = \"1 per hour\"\n",
+];
+
+pub(super) type SimulatedEngine = Engine<MemoryStore<ManualClock>, ManualClock, FlakyLedger>;
 
 /// One run from one seed.
 pub struct World {
@@ -35,30 +50,64 @@ pub struct World {
     clients: Vec<Client>,
     /// What was admitted, by limit and subject, as the clients saw it.
     seen: HashMap<(&'static str, String), Vec<Admitted>>,
+    /// What was admitted by grace, likewise.
+    graced: HashMap<(&'static str, String), Vec<Admitted>>,
+    /// What is held against whom, and why.
+    watch: Watch,
+    logins: Logins,
+    /// How going over is answered, by its place among [`RESPONSES`].
+    response: usize,
     /// True if the clock also goes back.
     jumpy: bool,
     /// When the honest client sends again.
     honest_next: u64,
-    /// Everything that happened, in one number.
-    digest: u64,
+    story: Story,
 }
 
-/// Runs the world of `seed` through so many requests, and returns what happened in one number.
+/// What happened in a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Story {
+    /// Everything, in one number.
+    pub digest: u64,
+    /// Requests that passed by grace.
+    pub warned: usize,
+    /// Answers that were held back.
+    pub held_back: usize,
+    /// Requests that a sanction refused.
+    pub sanctioned: usize,
+    /// Bans by the ladder.
+    pub bans: usize,
+    /// Guesses at a password that were let through.
+    pub guesses: usize,
+}
+
+impl std::ops::AddAssign for Story {
+    fn add_assign(&mut self, other: Self) {
+        self.digest ^= other.digest;
+        self.warned += other.warned;
+        self.held_back += other.held_back;
+        self.sanctioned += other.sanctioned;
+        self.bans += other.bans;
+        self.guesses += other.guesses;
+    }
+}
+
+/// Runs the world of `seed` through so many requests, and returns what happened.
 ///
 /// # Panics
 ///
 /// With the seed, if a promise was broken.
-pub async fn run(seed: u64, requests: usize) -> u64 {
+pub async fn run(seed: u64, requests: usize) -> Story {
     let mut world = World::new(seed);
     for _ in 0..requests {
         if let Err(broken) = world.step().await {
             panic!("seed {seed}: {broken}");
         }
     }
-    if let Err(broken) = world.judge() {
+    if let Err(broken) = world.judge().await {
         panic!("seed {seed}: {broken}");
     }
-    world.digest
+    world.tell()
 }
 
 impl World {
@@ -69,11 +118,30 @@ impl World {
             let builder = MemoryStore::builder().max_bytes(1 << 20).clock(clock.clone());
             builder.build().expect("the cap is large enough")
         };
-        let secrets = Secrets::new(Secret::new([3; 16]));
-        let engine = Engine::new(rules(0, &secrets), secrets, store(), store());
-        let jumpy = dice.once_in(3);
-        let (clients, seen) = (everybody(), HashMap::new());
-        Self { dice, clock, engine, clients, seen, jumpy, honest_next: 0, digest: seed }
+        let (jumpy, response) = (dice.once_in(3), dice.roll(RESPONSES.len() as u64) as usize);
+        let ready = (rules(0, response), secrets());
+        let engine = Engine::with_ledger(ready, store(), store(), FlakyLedger::default());
+        Self {
+            dice,
+            clock,
+            engine,
+            clients: everybody(),
+            seen: HashMap::new(),
+            graced: HashMap::new(),
+            watch: Watch::default(),
+            logins: Logins::default(),
+            response,
+            jumpy,
+            honest_next: 0,
+            story: Story { digest: seed, ..Story::default() },
+        }
+    }
+
+    fn tell(&self) -> Story {
+        let by_ladder = |sanction: &Sanction| matches!(sanction.author, Author::Ladder { .. });
+        let bans = sanctions(self.engine.ledger().truth()).into_iter().filter(by_ladder);
+        let bans = bans.filter(|sanction| sanction.kind == SanctionKind::Ban).count();
+        Story { bans, guesses: self.logins.guesses(), ..self.story }
     }
 
     /// Lets some time pass, perhaps a reload, and one client send a request.
@@ -81,24 +149,42 @@ impl World {
         self.pass_time();
         if self.dice.once_in(12) {
             let policy = self.dice.roll(POLICIES.len() as u64) as usize;
-            let reloaded = self.engine.reload(rules(policy, &Secrets::new(Secret::new([3; 16]))));
-            reloaded.expect("few limits change");
+            self.engine.reload(rules(policy, self.response)).expect("few limits change");
+        }
+        self.disturb().await;
+        if self.dice.once_in(10) {
+            self.logins.step(&self.engine, &mut self.dice).await?;
         }
         let client = self.dice.pick(&self.clients.clone()).clone();
         if client.kind == Kind::Honest && !self.may_send() {
             return Ok(());
         }
         let sent = client.sends(&mut self.dice);
-        let facts = facts(&client, &sent);
+        // Some do not take no for an answer.
+        let times = if client.kind != Kind::Honest && self.dice.once_in(4) { 8 } else { 1 };
+        for _ in 0..times {
+            self.send(&client, &sent).await?;
+        }
+        Ok(())
+    }
+
+    /// One request, with a look before and after.
+    async fn send(&mut self, client: &Client, sent: &Sent) -> Result<(), String> {
+        let facts = facts(client, sent);
         let identity = self.engine.rules().identify(&facts, self.clock_now());
         let explain = || self.engine.explain(&facts, &identity, Extras::default());
         let before = explain().await.map_err(|error| error.to_string())?;
-        let decision = self.engine.decide_now(&facts, &identity, Extras::default());
+        let decision = self.engine.decide_for(&facts, &identity, Extras::default()).await;
+        let decision =
+            decision.map_err(|error| format!("a ledger kept a decision from being made: {error}"))?;
         let after = explain().await.map_err(|error| error.to_string())?;
-        if !decision.allowed() {
+        if !decision.allowed() && before.held == after.held {
             left_alone(&before, &after)?;
         }
-        self.note(&client, &sent, &decision)
+        let (subjects, ledger) = (self.engine.subjects(), self.engine.ledger().truth());
+        let now = self.clock_now();
+        self.watch.saw(client, (&decision, now), (&subjects, ledger))?;
+        self.note(client, sent, &decision)
     }
 
     fn pass_time(&mut self) {
@@ -125,36 +211,111 @@ impl World {
         may
     }
 
-    fn clock_now(&self) -> threshold_core::Timestamp {
+    fn clock_now(&self) -> Timestamp {
         self.clock.advance(Span::ZERO)
     }
 
     fn note(&mut self, client: &Client, sent: &Sent, decision: &Decision) -> Result<(), String> {
         let limit = decision.refusal().map_or("", |refusal| match &refusal.reason {
             Reason::Limit(by) => by.limit,
+            Reason::Banned { .. } | Reason::Cooldown { .. } => "sanction",
             _ => "path",
         });
+        self.story.sanctioned += usize::from(limit == "sanction");
         let happened = (limit.len() as u64) << 1 | u64::from(decision.allowed());
-        self.digest = self.digest.rotate_left(7) ^ decision.at().as_micros().wrapping_mul(31) ^ happened;
+        let digest = self.story.digest.rotate_left(7) ^ decision.at().as_micros().wrapping_mul(31) ^ happened;
+        self.story.digest = digest;
+        self.story.warned += usize::from(decision.warned());
+        self.story.held_back += usize::from(!decision.delay().is_zero());
         if client.kind == Kind::Honest && !decision.allowed() && !self.jumpy && limit != "all" {
             return Err(format!("{limit} refused the honest client"));
         }
         if decision.allowed() {
+            let over = decision.considered().into_iter().filter(|one| one.retry != Retry::Now);
+            let over: Vec<&str> = over.map(|one| one.limit).collect();
             for (limit, subject) in bound_by(client, sent) {
                 let admitted = Admitted { at: decision.at(), cost: 1 };
-                self.seen.entry((limit, subject)).or_default().push(admitted);
+                let by_grace = decision.warned() && over.contains(&limit);
+                let log = if by_grace { &mut self.graced } else { &mut self.seen };
+                log.entry((limit, subject)).or_default().push(admitted);
             }
         }
         Ok(())
     }
 
+    /// The ledger begins or ceases to fail, an operator bans or lifts somebody, the engine looks at what is written.
+    async fn disturb(&mut self) {
+        if self.dice.once_in(15) {
+            let faults = [Fault::None, Fault::None, Fault::Refuses, Fault::LosesAnswers];
+            self.engine.ledger().set(*self.dice.pick(&faults));
+        }
+        if self.dice.once_in(60) {
+            self.operate().await;
+        }
+        if self.dice.once_in(8) {
+            // If it cannot be read, what was in force stays in force.
+            if self.engine.refresh().await.is_ok() {
+                self.watch.unsure.clear();
+            }
+        }
+    }
+
+    async fn operate(&mut self) {
+        let hostile: Vec<Client> =
+            self.clients.iter().filter(|client| client.kind != Kind::Honest).cloned().collect();
+        let client = self.dice.pick(&hostile).clone();
+        let (user, address) = ids(&client, &self.engine.subjects());
+        let subject = user.unwrap_or(address);
+        if self.dice.once_in(3) {
+            let lift = Change::Lift { subject, kind: None };
+            if self.engine.operate("ops", lift).await.is_err() {
+                self.watch.unsure.insert(subject);
+            }
+            self.watch.sworn.remove(&subject);
+            return;
+        }
+        let until = self.clock_now().plus(Span::from_micros(self.dice.roll(600_000_000)));
+        let (kind, reason) = (SanctionKind::Ban, "simulated".to_owned());
+        if let Ok(true) = self.engine.operate("ops", Change::Impose { subject, kind, until, reason }).await {
+            self.watch.sworn.insert(subject, until);
+        }
+    }
+
     /// Looks at every log: no interval may hold more than the looser policy alone promises.
-    fn judge(&self) -> Result<(), String> {
+    async fn judge(&self) -> Result<(), String> {
         for ((limit, subject), log) in &self.seen {
             let (_, kind, rate) = PROMISES.iter().find(|(id, ..)| id == limit).expect("a promise");
             let algorithm = Algorithm::new(*kind, &rate.parse().expect("a rate")).expect("a limit");
             if let Some(excess) = excess(log, &algorithm.guarantee()) {
                 return Err(format!("{limit} of {subject}: {excess:?}"));
+            }
+        }
+        for ((limit, subject), log) in &self.graced {
+            let (_, rate) =
+                GRACES.iter().find(|(id, _)| id == limit).ok_or("grace where none was promised")?;
+            let window = Algorithm::new(AlgorithmKind::FixedWindow, &rate.parse().expect("a rate"));
+            if let Some(excess) = excess(log, &window.expect("a window").guarantee()) {
+                return Err(format!("grace of {limit} for {subject}: {excess:?}"));
+            }
+        }
+        let ledger = self.engine.ledger();
+        self.watch.judge(&self.clients, &self.engine.subjects(), ledger.truth())?;
+        self.logins.judge()?;
+        self.sworn().await
+    }
+
+    /// What was acknowledged holds on a node that starts anew.
+    async fn sworn(&self) -> Result<(), String> {
+        self.engine.ledger().set(Fault::None);
+        let store = || MemoryStore::builder().max_bytes(1 << 20).clock(self.clock.clone()).build();
+        let (store, edge) = (store().expect("a cap with room"), store().expect("a cap with room"));
+        let ready = (rules(0, self.response), secrets());
+        let fresh = Engine::with_ledger(ready, store, edge, self.engine.ledger().clone());
+        fresh.refresh().await.map_err(|error| error.to_string())?;
+        for (subject, until) in &self.watch.sworn {
+            let held = fresh.held(subject).map_or(Timestamp::default(), |held| held.until(SanctionKind::Ban));
+            if self.clock_now() < *until && held < *until {
+                return Err(format!("{subject} was banned until {until}, and is until {held}"));
             }
         }
         Ok(())
@@ -207,8 +368,13 @@ fn facts<'a>(client: &Client, sent: &'a Sent) -> Facts<'a> {
     }
 }
 
-fn rules(policy: usize, secrets: &Secrets) -> Rules {
-    let policy = Policy::read("simulated.toml", POLICIES[policy], &|_| None);
+fn secrets() -> Secrets {
+    Secrets::new(Secret::new([3; 16]))
+}
+
+fn rules(policy: usize, response: usize) -> Rules {
+    let text = format!("{}{}", POLICIES[policy], RESPONSES[response]);
+    let policy = Policy::read("simulated.toml", &text, &|_| None);
     let policy = policy.unwrap_or_else(|error| panic!("{error}"));
-    Rules::new(&policy, secrets, &|_| None).unwrap_or_else(|error| panic!("{error}"))
+    Rules::new(&policy, &secrets(), &|_| None).unwrap_or_else(|error| panic!("{error}"))
 }

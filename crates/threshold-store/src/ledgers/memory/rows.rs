@@ -1,6 +1,7 @@
 //! The rows of a ledger in memory.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use threshold_core::ledger::{
     Audit, Device, Failures, Override, PAGE, Query, Record, Retention, Rows, Sanction, SanctionKind,
@@ -36,7 +37,7 @@ impl Tables {
         match query {
             Query::Changes { after } => self.changes(*after, most),
             Query::Sanctions { subject, active_at, after } => {
-                let all = self.sanctions.range(after + 1..).map(|(_, sanction)| sanction);
+                let all = self.sanctions.range(beyond(*after)).map(|(_, sanction)| sanction);
                 all.filter(|sanction| subject.is_none_or(|subject| subject == sanction.subject))
                     .filter(|sanction| active_at.is_none_or(|at| sanction.is_active(at)))
                     .take(most)
@@ -48,7 +49,7 @@ impl Tables {
                 self.standings.get(subject).copied().map(Record::Standing).into_iter().collect()
             }
             Query::Violations { subject, after } => {
-                let all = self.violations.range(after + 1..).map(|(_, violation)| violation);
+                let all = self.violations.range(beyond(*after)).map(|(_, violation)| violation);
                 all.filter(|violation| subject.is_none_or(|subject| subject == violation.subject))
                     .take(most)
                     .cloned()
@@ -71,7 +72,7 @@ impl Tables {
             }
             Query::Audit { after } => self
                 .audit
-                .range(after + 1..)
+                .range(beyond(*after))
                 .take(most)
                 .map(|(_, audit)| Record::Audit(audit.clone()))
                 .collect(),
@@ -79,8 +80,10 @@ impl Tables {
     }
 
     fn changes(&self, after: u64, most: usize) -> Vec<Record> {
-        let standings = self.standings.values().copied().map(Record::Standing);
-        let sanctions = self.sanctions.values().cloned().map(Record::Sanction);
+        let standings = self.standings.values().filter(|standing| standing.version > after);
+        let standings = standings.copied().map(Record::Standing);
+        let sanctions = self.sanctions.values().filter(|sanction| sanction.version > after);
+        let sanctions = sanctions.cloned().map(Record::Sanction);
         kept(standings.chain(sanctions).chain(self.overrides()).chain(self.tenants()), after, most)
     }
 
@@ -132,6 +135,11 @@ impl Tables {
             + self.devices.len()
             + self.audit.len()
     }
+}
+
+/// All numbers above.
+const fn beyond(after: u64) -> (Bound<u64>, Bound<u64>) {
+    (Bound::Excluded(after), Bound::Unbounded)
 }
 
 /// False for what was removed.

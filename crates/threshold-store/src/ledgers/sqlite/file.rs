@@ -1,0 +1,207 @@
+//! Opening a ledger's file: made if it is missing, brought up to date, and refused if it is not ours.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use threshold_core::{Secret, StoreError, StoreErrorKind};
+
+use super::error::failed;
+
+/// Each brings a file from the version of its place to the next. What was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+
+/// Marks a database as a ledger ("thrL").
+const APPLICATION: i64 = 0x7468_724C;
+
+/// How long another process is waited for: a command that an operator gives beside the server, or a sweep's chunk.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// More than there are different statements, so that each is prepared once.
+const STATEMENTS: usize = 64;
+
+/// Where a ledger is, and whose: enough to open it again.
+pub(super) struct Place {
+    path: PathBuf,
+    secret: u128,
+    /// What the ledger may be taken over from.
+    previous: Option<u128>,
+}
+
+impl Place {
+    pub(super) fn new(path: &Path, secret: &Secret, previous: Option<&Secret>) -> Self {
+        let previous = previous.map(Secret::fingerprint);
+        Self { path: path.to_owned(), secret: secret.fingerprint(), previous }
+    }
+
+    /// Opens the ledger, and makes it if it is missing.
+    pub(super) fn open(&self) -> Result<Connection, StoreError> {
+        self.make_file().map_err(|error| self.unusable(&error))?;
+        self.reopen()
+    }
+
+    /// Opens a ledger that is there: one that has gone is not made anew, as if nothing had ever been written.
+    pub(super) fn reopen(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = Connection::open_with_flags(&self.path, flags);
+        let mut connection = open.map_err(|error| self.refused(error))?;
+        prepare(&mut connection).map_err(|error| self.refused(error))?;
+        self.migrate(&mut connection)?;
+        self.keep_secret(&mut connection)?;
+        settle(&connection).map_err(failed(OPEN))?;
+        Ok(connection)
+    }
+
+    /// Only who runs the server may read it. SQLite gives the files beside it the same mode.
+    fn make_file(&self) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => self.keep_name(),
+        }
+    }
+
+    /// A file is lost with the power if its folder was not written yet.
+    fn keep_name(&self) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        #[cfg(unix)]
+        std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        #[cfg(not(unix))]
+        let _ = folder;
+        Ok(())
+    }
+
+    fn unusable(&self, error: &io::Error) -> StoreError {
+        let (kind, remedy) = match error.kind() {
+            io::ErrorKind::NotFound => (StoreErrorKind::Misconfigured, "make its folder first"),
+            io::ErrorKind::PermissionDenied => {
+                (StoreErrorKind::Misconfigured, "make its folder writable for who runs this")
+            }
+            io::ErrorKind::StorageFull => (StoreErrorKind::Unavailable, "make room on its disk"),
+            _ => (StoreErrorKind::Unavailable, "check its disk"),
+        };
+        StoreError::new(kind, OPEN, format!("{} cannot be made: {error}; {remedy}", self.shown()))
+    }
+
+    fn misconfigured(&self, what: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Misconfigured, OPEN, format!("{} {what}", self.shown()))
+    }
+
+    fn refused(&self, error: rusqlite::Error) -> StoreError {
+        let what = match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => {
+                "is no SQLite database; give another path, or move the file away"
+            }
+            Some(ErrorCode::CannotOpen) => {
+                "cannot be opened; give the path of a file that may be read and written"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                "cannot be written; make the file and its folder writable for who runs this"
+            }
+            _ => return failed(OPEN)(error),
+        };
+        self.misconfigured(what).caused_by(error)
+    }
+
+    fn shown(&self) -> String {
+        format!("the ledger {}", self.path.display())
+    }
+
+    fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        while self.migrate_once(connection)? {}
+        Ok(())
+    }
+
+    /// Takes one step, and says whether it was one. The version is read again in each: another process may be at it too.
+    fn migrate_once(&self, connection: &mut Connection) -> Result<bool, StoreError> {
+        let transaction = begin(connection)?;
+        let state = file_state(&transaction).map_err(failed(OPEN))?;
+        if !state.empty && state.application != APPLICATION {
+            return Err(self.misconfigured("is a database of something else; give another path"));
+        }
+        let Some(steps) = usize::try_from(state.version).ok().and_then(|from| MIGRATIONS.get(from..)) else {
+            return Err(self.misconfigured(
+                "was written by a newer version of Threshold; run that version, or restore a backup from before it",
+            ));
+        };
+        let Some(step) = steps.first() else { return Ok(false) };
+        let take = || {
+            transaction.execute_batch(step)?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", state.version + 1)?;
+            transaction.commit()
+        };
+        take().map(|()| true).map_err(failed(OPEN))
+    }
+
+    /// Subjects under another secret are other subjects: nobody would find what is held against them.
+    fn keep_secret(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        let transaction = begin(connection)?;
+        let stored: Option<[u8; 16]> = transaction
+            .query_row("SELECT secret FROM ledger", [], |row| row.get(0))
+            .optional()
+            .map_err(failed(OPEN))?;
+        let stored = stored.map(u128::from_be_bytes);
+        if stored == Some(self.secret) {
+            return Ok(());
+        }
+        if stored.is_some() && stored != self.previous {
+            return Err(self.misconfigured(
+                "was made with another secret; give the secret it was made with, or give that one as the previous",
+            ));
+        }
+        let sql = "INSERT INTO ledger (one, secret, last) VALUES (1, ?, 0)
+            ON CONFLICT (one) DO UPDATE SET secret = excluded.secret";
+        let keep = || {
+            transaction.execute(sql, [self.secret.to_be_bytes()])?;
+            transaction.commit()
+        };
+        keep().map_err(failed(OPEN))
+    }
+}
+
+const OPEN: &str = "open the ledger";
+
+/// What tells whether a file is ours, and how old.
+struct FileState {
+    empty: bool,
+    application: i64,
+    version: i64,
+}
+
+fn file_state(on: &Connection) -> rusqlite::Result<FileState> {
+    let number = |sql: &str| on.query_row(sql, [], |row| row.get::<_, i64>(0));
+    Ok(FileState {
+        empty: number("SELECT count(*) FROM sqlite_schema")? == 0,
+        application: number("PRAGMA application_id")?,
+        version: number("PRAGMA user_version")?,
+    })
+}
+
+fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed(OPEN))
+}
+
+/// Commits are on the disk when they return, and readers of other processes do not stop them.
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // What a savepoint would take back needs no file.
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+/// Moves what the log beside the file holds into the file, as far as others let it.
+///
+/// A write to the log that the disk refused to keep may still be read from it afterwards. Were new ones written behind
+/// it, they would be lost with it; so it is written anew, into the file, before anything else.
+pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
