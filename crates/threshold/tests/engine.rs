@@ -8,6 +8,8 @@ mod common;
 mod enforcement;
 #[path = "engine/explain.rs"]
 mod explain;
+#[path = "engine/failing_ledger.rs"]
+mod failing_ledger;
 #[path = "engine/gates.rs"]
 mod gates;
 #[path = "engine/ladder.rs"]

@@ -211,3 +211,41 @@ async fn a_store_chosen_at_run_time() -> Run {
     assert!(limiter.consume("alice", 1).await?.allowed());
     Ok(())
 }
+
+#[tokio::test]
+async fn answering_abuse() -> Run {
+    use threshold::engine::{Engine, Extras, Rules, Secrets};
+    use threshold::identify::Facts;
+    use threshold::login::Attempt;
+    use threshold::policy::Policy;
+    use threshold::{MemoryLedger, MemoryStore, random_secret};
+
+    let policy = Policy::read("policy.toml", "[login]\n[ladder]\n", &|_| None)?;
+    let secrets = Secrets::new(random_secret());
+    let rules = Rules::new(&policy, &secrets, &|_| None)?;
+
+    // SqliteLedger::open(path, &secret, None), with the feature `sqlite` of threshold-store, keeps it across restarts.
+    let ledger = MemoryLedger::new();
+    let engine = Engine::with_ledger((rules, secrets), MemoryStore::new(), MemoryStore::new(), ledger)
+        .telling(|event| println!("{}", event.to_json()));
+    engine.refresh().await?; // at the start, and about every second from then on
+
+    let peer = "203.0.113.9".parse()?;
+    let facts = Facts { peer, method: "GET", host: None, path: "/", bytes: None, headers: &() };
+    let decision = engine.decide(&facts, Extras::default()).await?;
+    if decision.warned() {
+        println!("X-RateLimit-Warning: true");
+    }
+    tokio::time::sleep(decision.delay()).await;
+
+    let attempt = Attempt { account: Some("alice"), client: peer, device: None };
+    match engine.begin_attempt(&attempt).await? {
+        Ok(begun) => {
+            let password_is_right = false;
+            let answer = engine.end_attempt(begun, password_is_right).await?;
+            println!("may try again: {}, device: {:?}", answer.allowed, answer.device);
+        }
+        Err(answer) => println!("wait {:?}", answer.retry_after),
+    }
+    Ok(())
+}

@@ -1,8 +1,8 @@
 //! Reputation: it falls with violations, scales limits, and recovers.
 
+use threshold::Span;
 use threshold::ledger::{Query, Record, ViolationRecord};
 use threshold::standing::{Reputation, Risk, Violation};
-use threshold::{Ledger, Span};
 
 use crate::common::{Ask, Service, limited};
 
