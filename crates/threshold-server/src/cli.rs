@@ -1,8 +1,20 @@
 //! What can be typed.
 
+mod bans;
+mod common;
+mod lockouts;
+mod overrides;
+mod values;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
+pub(crate) use common::{Place, Whom};
+pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
+pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
+pub(crate) use values::operator;
 
 /// Rate limiting that says what it promises.
 #[derive(Debug, Parser)]
@@ -15,7 +27,14 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   threshold check policy.toml              what the policy promises, and what looks wrong
-  threshold schema > policy.schema.json    for editors";
+  threshold schema > policy.schema.json    for editors
+  threshold bans list                      who is kept out, until when and why
+  threshold bans add --address 203.0.113.7 --for 24h --reason \"scraping\"
+  threshold bans lift --address 203.0.113.7
+  threshold lockouts list                  who is locked out of which account
+  threshold lockouts lift --account alice@example.com
+  threshold overrides add launch --limit api --rate 500/min --for 7d
+  threshold overrides list                 which limits have other rates for the time being";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -23,6 +42,15 @@ pub(crate) enum Command {
     Check(Check),
     /// Print the JSON Schema of a policy.
     Schema,
+    /// List, impose and lift bans, shadows and cooldowns.
+    #[command(subcommand)]
+    Bans(Bans),
+    /// List and lift the lockouts that follow failed logins.
+    #[command(subcommand)]
+    Lockouts(Lockouts),
+    /// List, set and remove other rates for limits.
+    #[command(subcommand)]
+    Overrides(Overrides),
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,14 @@
 //! What is done for each command.
 
+mod bans;
 mod check;
+mod ledger;
+mod lockouts;
+mod overrides;
 mod schema;
 
+pub(crate) use bans::bans;
 pub(crate) use check::check;
+pub(crate) use lockouts::lockouts;
+pub(crate) use overrides::overrides;
 pub(crate) use schema::schema;

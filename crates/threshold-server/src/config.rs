@@ -1,11 +1,18 @@
 //! Files and environment variables: the only place that reads them.
 
+mod ledger;
+mod secret;
+
 use std::io::ErrorKind;
 use std::path::Path;
 
 use threshold::engine::{Rules, Secrets};
 use threshold::policy::{Policy, PolicyError, Problem};
 use threshold::random_secret;
+
+use crate::cli;
+
+pub(crate) use ledger::{Access, Settings, settings};
 
 /// A policy that could not be made.
 #[derive(Debug)]
@@ -26,9 +33,25 @@ pub(crate) fn policy(file: &Path) -> Result<Policy, PolicyFileError> {
     let name = file.display().to_string();
     let policy = Policy::read(&name, &text, &variable).map_err(PolicyFileError::Broken)?;
     // Keys of tokens show only here whether they are any.
-    match Rules::new(&policy, &Secrets::new(random_secret()), &variable) {
-        Ok(_) => Ok(policy),
-        Err(error) => Err(PolicyFileError::Broken(not_ready(name, &error.to_string()))),
+    rules(file, &policy, &Secrets::new(random_secret())).map(|_| policy)
+}
+
+/// Makes the policy in `file` ready under `secrets`.
+fn rules(file: &Path, policy: &Policy, secrets: &Secrets) -> Result<Rules, PolicyFileError> {
+    Rules::new(policy, secrets, &variable)
+        .map_err(|error| PolicyFileError::Broken(not_ready(file.display().to_string(), &error.to_string())))
+}
+
+/// Who makes a change: as given, or as the environment says.
+pub(crate) fn operator(given: Option<&str>) -> Result<String, String> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    match ["THRESHOLD_OPERATOR", "USER", "LOGNAME"].into_iter().find_map(|name| Some((name, set(name)?))) {
+        Some((name, value)) => {
+            cli::operator(&value).map_err(|what| format!("{name}: {what}, or say --by NAME"))
+        }
+        None => Ok("cli".to_owned()),
     }
 }
 
@@ -51,6 +74,11 @@ fn unreadable(file: &Path, error: &std::io::Error) -> PolicyFileError {
         _ => ("this file cannot be read", "see whether the disk is well"),
     };
     PolicyFileError::Unreadable(format!("{}: {what} ({error}); {remedy}", file.display()))
+}
+
+/// The environment variable called `name`, if it is set to anything but nothing.
+fn set(name: &str) -> Option<String> {
+    variable(name).filter(|value| !value.is_empty())
 }
 
 /// The environment variable called `name`, if it is set and is text.

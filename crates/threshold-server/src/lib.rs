@@ -5,12 +5,14 @@
 //! | `cli` | what can be typed, and its help |
 //! | `commands` | what is done for it |
 //! | `config` | files and the environment |
-//! | `output` | terminals and colours |
+//! | `source` | where records are read and changes go: a ledger on this machine |
+//! | `output` | terminals and colours, tables, and text that others wrote |
 
 mod cli;
 mod commands;
 mod config;
 mod output;
+mod source;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -27,7 +29,9 @@ enum Ended {
     Well,
     /// The policy is broken.
     Broken,
-    /// The command was not understood, or a file could not be read.
+    /// What was to be changed is as it was.
+    Unchanged,
+    /// The command was not understood, or something could not be read or written.
     NotRun,
     /// The policy is not broken, and `--strict` wants no warnings.
     Warned,
@@ -40,6 +44,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => match cli.command {
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Schema => commands::schema(&mut output),
+            Command::Bans(bans) => commands::bans(&bans, &mut output),
+            Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
+            Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
         },
         Err(error) => usage(&error, &mut output),
     };
@@ -61,7 +68,7 @@ impl From<Ended> for ExitCode {
     fn from(ended: Ended) -> Self {
         Self::from(match ended {
             Ended::Well => 0,
-            Ended::Broken => 1,
+            Ended::Broken | Ended::Unchanged => 1,
             Ended::NotRun => 2,
             Ended::Warned => 3,
         })

@@ -1,8 +1,14 @@
 //! Where text goes, and whether it is coloured: only on a terminal, and only if `NO_COLOR` is not set.
 
+mod table;
+mod text;
+
 use std::io::{self, IsTerminal, Write};
 
 use crate::config;
+
+pub(crate) use table::table;
+pub(crate) use text::{harmless, harmless_json, left};
 
 /// The standard output and the standard error.
 pub(crate) struct Output {
@@ -38,6 +44,12 @@ impl Output {
     /// Prints a line to the standard error.
     pub(crate) fn error(&mut self, text: &str) {
         let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Prints a line to the standard error, behind what it is: an error, a warning, a note.
+    pub(crate) fn labelled(&mut self, style: Style, label: &str, text: &str) {
+        let label = self.styled_error(style, &format!("{label}:"));
+        self.error(&format!("{label} {text}"));
     }
 
     /// `text` as the standard output shows it.

@@ -96,6 +96,12 @@ impl Ladder {
         Self { grace, lapse, ..self }
     }
 
+    /// The rungs, in ascending order of strikes.
+    #[must_use]
+    pub fn rungs(&self) -> &[Rung] {
+        &self.rungs
+    }
+
     /// The rung that `strikes` have reached by `now`; none before the first.
     #[must_use]
     pub fn rung(&self, strikes: &Tally, now: Timestamp) -> Option<&Rung> {

@@ -42,6 +42,12 @@ impl Lockout {
         Self { lapse, ..self }
     }
 
+    /// From how many failures on it locks, and for how long, in ascending order.
+    #[must_use]
+    pub fn steps(&self) -> &[(u32, Span)] {
+        &self.steps
+    }
+
     /// How long after the last failure they are forgotten.
     #[must_use]
     pub const fn lapse(&self) -> Span {

@@ -30,14 +30,14 @@ pub(crate) fn check(check: &Check, output: &mut Output) -> Ended {
             Ended::Broken
         }
         Err(PolicyFileError::Unreadable(what)) => {
-            let label = output.styled_error(Style::Error, "error:");
-            output.error(&format!("{label} {what}"));
+            output.labelled(Style::Error, "error", &what);
             Ended::NotRun
         }
     }
 }
 
-fn broken(error: &PolicyError, output: &mut Output) {
+/// Tells everything that is wrong with a policy.
+pub(super) fn broken(error: &PolicyError, output: &mut Output) {
     for problem in &error.problems {
         output.error(&format!("{}:{problem}", error.file));
     }
