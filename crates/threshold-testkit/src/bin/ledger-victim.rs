@@ -6,15 +6,19 @@
 //! A line about something written is printed only after the ledger has acknowledged it.
 
 use std::io::{BufRead as _, Write as _};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
+use threshold::engine::{Engine, Extras, Reason, Rules, Secrets};
+use threshold::identify::Facts;
+use threshold::policy::Policy;
 use threshold_core::ledger::{
     Change, Entry, Evidence, Override, Query, Retention, SanctionKind, Strike, Written,
 };
 use threshold_core::standing::{Ladder, Looks, Violation};
 use threshold_core::{Ledger, Secret, Span, StoreError, Subject, SubjectId, SubjectKind, Timestamp};
-use threshold_store::SqliteLedger;
+use threshold_store::{MemoryStore, SqliteLedger};
 use threshold_testkit::strategies::start;
 
 /// How many write at the same time.
@@ -56,7 +60,32 @@ async fn load(path: &Path, name: &str) {
             }
         });
     }
+    writers.spawn(decide(ledger, format!("{name}-engine")));
     writers.join_all().await;
+}
+
+/// Decides about users who go over a limit whose first strike is a ban; says who was told to be banned.
+async fn decide(ledger: SqliteLedger, name: String) {
+    let policy = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\nuser = { header = \"x-user\" }\n\
+                  [[limit]]\nid = \"one\"\nlayer = \"user\"\nrate = \"1/min\"\n\
+                  [ladder]\nrungs = [{ strikes = 1, ban = \"1d\" }]\n";
+    let policy = Policy::read("victim.toml", policy, &|_| None).expect("a policy");
+    let secrets = Secrets::new(secret());
+    let rules = Rules::new(&policy, &secrets, &|_| None).expect("rules");
+    let engine = Engine::with_ledger((rules, secrets), MemoryStore::new(), MemoryStore::new(), ledger);
+    for turn in 0_u64.. {
+        let user = format!("{name}-{turn}");
+        let headers = [("x-user", user.as_str())];
+        let peer = Ipv4Addr::LOCALHOST.into();
+        let facts = Facts { peer, method: "GET", host: None, path: "/", bytes: None, headers: &headers };
+        for _ in 0..2 {
+            let decision = engine.decide(&facts, Extras::default()).await.expect("memory answers");
+            if let Some(Reason::Banned { until }) = decision.refusal().map(|refusal| refusal.reason) {
+                let subject = engine.subjects().user(None, &user);
+                say(&format!("sanction {subject} ban {}", until.as_micros()));
+            }
+        }
+    }
 }
 
 /// Five strikes for one user, then an operator's ban of an address, then an override; says what was acknowledged.
