@@ -1,0 +1,84 @@
+//! What several commands are told.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use threshold::SubjectId;
+
+use super::values::{self, User};
+
+/// Where the ledger is.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The folder of the ledger and its secret [default: ./threshold-data, or THRESHOLD_DATA_DIR].
+    #[arg(long, value_name = "DIR", help_heading = "Where the ledger is")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The ledger, instead of the one in the folder [default: THRESHOLD_LEDGER].
+    #[arg(long, value_name = "sqlite://PATH", help_heading = "Where the ledger is")]
+    pub(crate) ledger: Option<String>,
+    /// A policy: for its folder, ledger, secret, IPv6 prefix and limits.
+    #[arg(long, value_name = "FILE", help_heading = "Where the ledger is")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Whom a ban is for.
+#[derive(Debug, Args)]
+#[group(id = "whom", multiple = false)]
+pub(crate) struct Banned {
+    /// The network of an address.
+    #[arg(long, value_name = "IP", value_parser = values::address)]
+    address: Option<IpAddr>,
+    /// A user who proved who it is, within its tenant.
+    #[arg(long, value_name = "[TENANT/]NAME", value_parser = values::user)]
+    user: Option<User>,
+    /// A subject as it is listed.
+    #[arg(long, value_name = "ID", value_parser = sanctionable)]
+    subject: Option<SubjectId>,
+}
+
+/// Somebody, as people name them.
+#[derive(Clone, Debug)]
+pub(crate) enum Whom {
+    Address(IpAddr),
+    User(User),
+    Tenant(String),
+    /// In its one spelling.
+    Account(String),
+    Subject(SubjectId),
+}
+
+impl Banned {
+    pub(crate) fn whom(&self) -> Option<Whom> {
+        let address = self.address.map(Whom::Address);
+        address.or_else(|| self.user.clone().map(Whom::User)).or(self.subject.map(Whom::Subject))
+    }
+}
+
+fn sanctionable(text: &str) -> Result<SubjectId, String> {
+    let subject: SubjectId = text.parse().map_err(|error| format!("{error}"))?;
+    match subject.can_be_sanctioned() {
+        true => Ok(subject),
+        false => Err("only addresses and users can be kept out; give one that begins with address: or user:"
+            .to_owned()),
+    }
+}
+
+/// What all commands on a ledger end with, as a literal so that their helps can be put together.
+macro_rules! closing {
+    () => {
+        "
+Where the ledger is: a flag beats the environment, which beats the policy. --ledger (or THRESHOLD_LEDGER, or
+[store].ledger) names the file. Without it, it is ledger.sqlite in --data-dir (or THRESHOLD_DATA_DIR, or
+[server].data_dir, or ./threshold-data). What it knows subjects by depends on its secret: [store].secret of the
+policy, or THRESHOLD_SECRET, or the file `secret` in the folder.
+
+Exit codes:
+  0  done
+  1  nothing changed
+  2  the command was not understood, or something could not be read or written
+"
+    };
+}
+
+pub(super) use closing;

@@ -1,0 +1,118 @@
+//! Where records are read and changes go.
+//!
+//! Commands know nothing but this: who is meant, what is written down, and what is to be changed. Today that is a ledger
+//! which is opened here; whatever else answers these questions can be put in its place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use threshold::engine::{Secrets, Subjects};
+use threshold::ledger::{Change, Entry, Query, Record, Written};
+use threshold::{
+    Clock, Ledger, SharedLedger, Span, SqliteLedger, StoreError, SubjectId, SystemClock, Timestamp,
+};
+
+use crate::cli::Whom;
+use crate::config::Settings;
+
+/// How many bits of an IPv6 address count where no policy says so.
+const IPV6_PREFIX: u8 = 64;
+
+/// How long somebody who makes the same ledger is waited for, and how long it is left alone in between.
+const PATIENCE: Span = Span::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// An open ledger.
+pub(crate) struct Source {
+    ledger: SharedLedger,
+    /// The names under the secret of now.
+    current: Subjects,
+    /// The names under the one before, which still count.
+    previous: Option<Subjects>,
+    clock: SystemClock,
+}
+
+impl Source {
+    /// Opens the ledger that `settings` name.
+    pub(crate) fn open(settings: &Settings) -> Result<Self, StoreError> {
+        let Secrets { current, previous } = &settings.secrets;
+        let clock = SystemClock::new();
+        let ledger = open_patiently(settings, &clock)?;
+        let prefix = settings.rules.as_ref().map_or(IPV6_PREFIX, |rules| rules.ipv6_prefix());
+        Ok(Self {
+            ledger: Arc::new(ledger),
+            current: Subjects::new(current, prefix),
+            previous: previous.as_ref().map(|secret| Subjects::new(secret, prefix)),
+            clock,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The subject that changes are made for.
+    pub(crate) fn id(&self, whom: &Whom) -> SubjectId {
+        id(&self.current, whom)
+    }
+
+    /// Every subject that `whom` is known as.
+    pub(crate) fn ids(&self, whom: &Whom) -> Vec<SubjectId> {
+        let mut ids = vec![self.id(whom)];
+        ids.extend(self.previous.as_ref().map(|names| id(names, whom)));
+        // One that was copied from a list is the same under every secret.
+        ids.dedup();
+        ids
+    }
+
+    /// All records of `query`, which is asked anew for every page with the number that the last ended with.
+    pub(crate) async fn read(&self, query: impl Fn(u64) -> Query) -> Result<Vec<Record>, StoreError> {
+        let (mut records, mut after) = (Vec::new(), Some(0));
+        while let Some(number) = after {
+            let page = self.ledger.read(&query(number)).await?;
+            records.extend(page.records);
+            after = page.next;
+        }
+        Ok(records)
+    }
+
+    /// Makes all of `changes` or none, and says of each whether something is different now.
+    pub(crate) async fn change(
+        &self,
+        (by, at): (&str, Timestamp),
+        changes: Vec<Change>,
+    ) -> Result<Vec<bool>, StoreError> {
+        let entry = |change| Entry::Operator { by: by.to_owned(), at, change };
+        let entries: Vec<Entry> = changes.into_iter().map(entry).collect();
+        let written = self.ledger.write(&entries).await?;
+        Ok(written.into_iter().map(|written| written == Written::Changed(true)).collect())
+    }
+
+    /// Lets go of the ledger. What was acknowledged survives, however this ends.
+    pub(crate) async fn close(self) {
+        let _ = self.ledger.close().await;
+    }
+}
+
+/// Opens the ledger. SQLite waits for whoever writes, but not for whoever makes the file: that is done here. A ledger that
+/// is locked for longer has used up all patience by the first attempt.
+fn open_patiently(settings: &Settings, clock: &impl Clock) -> Result<SqliteLedger, StoreError> {
+    let Secrets { current, previous } = &settings.secrets;
+    let end = clock.now().plus(PATIENCE);
+    loop {
+        match SqliteLedger::open(&settings.path, current, previous.as_ref()) {
+            Err(error) if error.is_transient() && clock.now() < end => std::thread::sleep(PAUSE),
+            opened => return opened,
+        }
+    }
+}
+
+fn id(names: &Subjects, whom: &Whom) -> SubjectId {
+    match whom {
+        Whom::Address(address) => names.address(*address),
+        Whom::User(user) => names.user(user.tenant.as_deref(), &user.name),
+        Whom::Tenant(tenant) => names.tenant(tenant),
+        Whom::Account(account) => names.account(account),
+        Whom::Subject(subject) => *subject,
+    }
+}
