@@ -84,7 +84,7 @@ pub enum Health {
 
 /// No decision could be made: what failed, where, and the cause.
 #[derive(Debug, thiserror::Error)]
-#[error("store could not {operation}: {kind}: {detail}")]
+#[error("could not {operation}: {kind}: {detail}")]
 pub struct StoreError {
     kind: StoreErrorKind,
     operation: &'static str,

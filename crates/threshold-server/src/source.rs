@@ -4,23 +4,16 @@
 //! which is opened here; whatever else answers these questions can be put in its place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use threshold::engine::{Secrets, Subjects};
 use threshold::ledger::{Change, Entry, Query, Record, Written};
-use threshold::{
-    Clock, Ledger, SharedLedger, Span, SqliteLedger, StoreError, SubjectId, SystemClock, Timestamp,
-};
+use threshold::{Clock, Ledger, SharedLedger, SqliteLedger, StoreError, SubjectId, SystemClock, Timestamp};
 
 use crate::cli::Whom;
 use crate::config::Settings;
 
 /// How many bits of an IPv6 address count where no policy says so.
 const IPV6_PREFIX: u8 = 64;
-
-/// How long somebody who makes the same ledger is waited for, and how long it is left alone in between.
-const PATIENCE: Span = Span::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// An open ledger.
 pub(crate) struct Source {
@@ -36,14 +29,13 @@ impl Source {
     /// Opens the ledger that `settings` name.
     pub(crate) fn open(settings: &Settings) -> Result<Self, StoreError> {
         let Secrets { current, previous } = &settings.secrets;
-        let clock = SystemClock::new();
-        let ledger = open_patiently(settings, &clock)?;
+        let ledger = SqliteLedger::open(&settings.path, current, previous.as_ref())?;
         let prefix = settings.rules.as_ref().map_or(IPV6_PREFIX, |rules| rules.ipv6_prefix());
         Ok(Self {
             ledger: Arc::new(ledger),
             current: Subjects::new(current, prefix),
             previous: previous.as_ref().map(|secret| Subjects::new(secret, prefix)),
-            clock,
+            clock: SystemClock::new(),
         })
     }
 
@@ -91,19 +83,6 @@ impl Source {
     /// Lets go of the ledger. What was acknowledged survives, however this ends.
     pub(crate) async fn close(self) {
         let _ = self.ledger.close().await;
-    }
-}
-
-/// Opens the ledger. SQLite waits for whoever writes, but not for whoever makes the file: that is done here. A ledger that
-/// is locked for longer has used up all patience by the first attempt.
-fn open_patiently(settings: &Settings, clock: &impl Clock) -> Result<SqliteLedger, StoreError> {
-    let Secrets { current, previous } = &settings.secrets;
-    let end = clock.now().plus(PATIENCE);
-    loop {
-        match SqliteLedger::open(&settings.path, current, previous.as_ref()) {
-            Err(error) if error.is_transient() && clock.now() < end => std::thread::sleep(PAUSE),
-            opened => return opened,
-        }
     }
 }
 

@@ -19,6 +19,9 @@ const APPLICATION: i64 = 0x7468_724C;
 /// How long another process is waited for: a command that an operator gives beside the server, or a sweep's chunk.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long another process that makes the same file is left alone between two tries.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// More than there are different statements, so that each is prepared once.
 const STATEMENTS: usize = 64;
 
@@ -192,10 +195,25 @@ fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
 fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    use_log(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // What a savepoint would take back needs no file.
     connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+/// Has commits go to a log beside the file. SQLite does not wait for a process that is just doing the same to a new file, so
+/// that is done here.
+fn use_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = PATIENCE.as_millis() / PAUSE.as_millis();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if tries > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                tries -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Moves what the log beside the file holds into the file, as far as others let it.
