@@ -1,7 +1,8 @@
 //! What is held against whom, as decisions read it: in memory, small, and free for those nothing is held against.
 //!
-//! The ledger has the whole of it; this is what a decision needs. A filter of bits answers for most subjects without a
-//! lock: a subject whose bits are not all set is not here.
+//! The ledger has the whole of it; this is what a decision needs. Filters of bits answer for most subjects without a lock:
+//! a subject whose bits are not all set is not here. The first is so small that it stays near the processor, and answers
+//! alone as long as few are held; the second has room for all.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -26,14 +27,17 @@ pub struct Held {
 pub(crate) struct Standings {
     /// How many there are, so that nobody looks where there is nothing.
     count: AtomicUsize,
-    /// One word for each few subjects, in the shards' order.
-    filter: Box<[AtomicU64]>,
+    near: Filter,
+    far: Filter,
     shards: Box<[RwLock<Shard>]>,
     /// The most subjects of one shard.
     most: usize,
     /// How many could not be kept for want of room.
     dropped: AtomicUsize,
 }
+
+/// Which subjects there may be: some bits for each, in one word. Each shard has words of its own.
+struct Filter(Box<[AtomicU64]>);
 
 #[derive(Default)]
 struct Shard {
@@ -57,8 +61,11 @@ pub(crate) struct Counting<'a> {
 
 const SHARDS: usize = 64;
 
-/// Bits of the filter for each subject there is room for: one in a hundred strangers has all its bits set.
-const FILTER_BITS: usize = 16;
+/// Bits of the far filter for each subject there is room for: one in a hundred strangers has all its bits set.
+const FAR_BITS: usize = 16;
+
+/// Words of the near filter: 16 KiB, good for ten thousand subjects.
+const NEAR_WORDS: usize = 1 << 11;
 
 /// The most subjects that something is held against, unless somebody asks for more.
 pub(crate) const MOST: usize = 1 << 19;
@@ -95,10 +102,10 @@ impl Held {
 impl Standings {
     /// Room for `most` subjects.
     pub(crate) fn new(most: usize) -> Self {
-        let words = (most * FILTER_BITS).div_ceil(64).max(SHARDS).next_power_of_two();
         Self {
             count: AtomicUsize::new(0),
-            filter: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            near: Filter::new(NEAR_WORDS),
+            far: Filter::new((most * FAR_BITS).div_ceil(64).max(SHARDS).next_power_of_two()),
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             most: most.div_ceil(SHARDS).max(1),
             dropped: AtomicUsize::new(0),
@@ -119,15 +126,14 @@ impl Standings {
     /// What is held against `subject`.
     #[inline]
     pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
-        let (word, bits) = self.bits(subject.halves());
-        if self.filter[word].load(Ordering::Acquire) & bits != bits {
-            return None;
-        }
-        self.look(subject.halves())
+        if self.near.may_hold(subject.halves()) { self.look(subject.halves()) } else { None }
     }
 
     #[cold]
     fn look(&self, id: [u64; 2]) -> Option<Held> {
+        if !self.far.may_hold(id) {
+            return None;
+        }
         let shard = self.shard(id).read().unwrap_or_else(PoisonError::into_inner);
         shard.place(id).map(|place| shard.entries[place].held)
     }
@@ -159,7 +165,8 @@ impl Standings {
             let before = shard.entries.len();
             shard.keep(|held| !held.is_over(counting));
             if shard.entries.len() < before {
-                self.refilter(number, &shard);
+                self.near.refill(number, &shard);
+                self.far.refill(number, &shard);
                 self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
             }
         }
@@ -184,8 +191,8 @@ impl Standings {
             return;
         }
         // First the bits: who is in the shard and not in the filter would not be found.
-        let (word, bits) = self.bits(entry.id);
-        self.filter[word].fetch_or(bits, Ordering::Release);
+        self.near.add(entry.id);
+        self.far.add(entry.id);
         shard.push(entry);
         self.count.fetch_add(1, Ordering::Release);
     }
@@ -205,27 +212,45 @@ impl Standings {
         shard.entries.len() < before
     }
 
+    fn shard(&self, [low, _]: [u64; 2]) -> &RwLock<Shard> {
+        &self.shards[number(low)]
+    }
+}
+
+impl Filter {
+    /// `words` is a power of two, and at least one for each shard.
+    fn new(words: usize) -> Self {
+        Self((0..words).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    #[inline]
+    fn may_hold(&self, id: [u64; 2]) -> bool {
+        let (word, bits) = self.bits(id);
+        self.0[word].load(Ordering::Acquire) & bits == bits
+    }
+
+    fn add(&self, id: [u64; 2]) {
+        let (word, bits) = self.bits(id);
+        self.0[word].fetch_or(bits, Ordering::Release);
+    }
+
     /// Sets the bits of one shard anew. Each word is written once and whole, so that nobody who is there is missed
     /// meanwhile.
-    fn refilter(&self, number: usize, shard: &Shard) {
-        let words = self.filter.len() / SHARDS;
+    fn refill(&self, number: usize, shard: &Shard) {
+        let words = self.0.len() / SHARDS;
         let mut fresh = vec![0_u64; words];
         for entry in &shard.entries {
             let (word, bits) = self.bits(entry.id);
             fresh[word - number * words] |= bits;
         }
-        let own = self.filter.iter().skip(number * words);
+        let own = self.0.iter().skip(number * words);
         own.zip(fresh).for_each(|(word, bits)| word.store(bits, Ordering::Release));
     }
 
-    fn shard(&self, [low, _]: [u64; 2]) -> &RwLock<Shard> {
-        &self.shards[number(low)]
-    }
-
-    /// The word of the filter that is asked about an id, and its bits in it.
+    /// The word that is asked about an id, and its bits in it.
     #[inline]
     fn bits(&self, [low, high]: [u64; 2]) -> (usize, u64) {
-        let words = self.filter.len() / SHARDS;
+        let words = self.0.len() / SHARDS;
         let within = (low >> 32) as usize & (words - 1);
         let bits = 1 << (high & 63) | 1 << (high >> 6 & 63) | 1 << (high >> 12 & 63);
         (number(low) * words + within, bits)
