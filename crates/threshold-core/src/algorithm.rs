@@ -152,6 +152,19 @@ impl Algorithm {
         }
     }
 
+    /// The same limit with `extra` more capacity, over the same states; none if that cannot be represented.
+    #[must_use]
+    pub fn raised(&self, extra: u64) -> Option<Self> {
+        let capacity = self.capacity().checked_add(extra)?;
+        let rate = match self {
+            Self::TokenBucket(bucket) => {
+                Rate::new(bucket.count(), bucket.period()).ok()?.with_burst(capacity)
+            }
+            _ => Rate::new(capacity, self.period()),
+        };
+        Self::new(self.kind(), &rate.ok()?).ok()
+    }
+
     /// True if its state is a [`Cell`](crate::state::Cell), false if it is a list.
     pub(crate) const fn keeps_cell(&self) -> bool {
         matches!(self, Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_))

@@ -170,7 +170,7 @@ impl Bench {
         };
         let (limit, window) = (self.name.clone(), Span::MINUTE);
         let ladder = Some(Arc::new(Ladder::ready_made()));
-        Strike { subject, limit, window, at, evidence, ladder, reputation: None }
+        Strike { subject, before: None, limit, window, at, evidence, ladder, reputation: None }
     }
 
     async fn struck(&self, strike: Strike) -> Struck {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use threshold_core::ledger::SanctionKind;
-use threshold_core::{Clock, Ledger, Outcome, PermitId, Store, StoreError, SubjectId};
+use threshold_core::{Clock, Ledger, Outcome, PermitId, Retry, Store, StoreError, SubjectId, Timestamp};
 use threshold_store::{MemoryLedger, MemoryStore, SystemClock};
 
 use crate::event::Event;
@@ -32,7 +32,7 @@ use decide::{Asked, Refused};
 use operate::Settings;
 use overrides::Overrides;
 use rules::Listed;
-use select::{Request, Risks};
+use select::{Plan, Request, Risks};
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
 
@@ -43,7 +43,6 @@ pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
 pub use standings::Held;
-pub(crate) use subject::login_subject;
 pub use subject::{Origin, Subjects};
 
 /// Makes decisions by a policy, over a store and a ledger.
@@ -189,7 +188,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
             if decision.conclude() {
                 self.escalate(state, &asking, &mut decision).await?;
+            } else if !decision.inner.plan.scaled.is_empty() {
+                self.try_base(&decision.inner.plan);
             }
+        } else if let Some(until) = decision.sanctioned_until() {
+            self.foresee(state, &asking, until, &mut decision).await?;
         }
         Ok(decision)
     }
@@ -277,8 +280,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
         let (mut user, mut address) = (None, None);
         for key in self.subject_keys.all() {
-            address = address.or(self.standings.find(&asker.address_id(key)));
-            user = user.or(asker.user_id(key).and_then(|id| self.standings.find(&id)));
+            address = together(address, self.standings.find(&asker.address_id(key)));
+            user = together(user, asker.user_id(key).and_then(|id| self.standings.find(&id)));
         }
         match (user, address) {
             (None, None) => Some(Risks::LOW),
@@ -297,11 +300,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ) -> Option<Risks> {
         let now = decision.at;
         let (of_user, of_address) = (user.unwrap_or_default(), address.unwrap_or_default());
-        let worst = of_user.worst(&of_address);
-        let [cooldown, shadow, ban] = SanctionKind::ALL.map(|kind| worst.until(kind));
+        let all = of_user.and(&of_address);
+        let [cooldown, shadow, ban] = SanctionKind::ALL.map(|kind| all.until(kind));
         if now < ban || now < cooldown {
-            let until = ban.max(cooldown);
-            decision.refused = Some(if now < ban { Refused::Banned(ban) } else { Refused::Cooldown(until) });
+            decision.refused =
+                Some(if now < ban { Refused::Banned(ban) } else { Refused::Cooldown(cooldown) });
+            decision.floor = Retry::After(ban.max(cooldown).since(now));
             return None;
         }
         if now < shadow {
@@ -314,8 +318,48 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 reputation.risk(held.score.points(reputation, now))
             })
         };
-        let proven = asker.user_id(self.subject_keys.current()).is_some();
-        Some(Risks { user: proven.then(|| risk(&of_user)), address: risk(&of_address) })
+        let proven = asker.user().map(|(_, proven)| proven);
+        Some(Risks {
+            user: proven.filter(|proven| *proven).map(|_| risk(&of_user)),
+            address: risk(&of_address),
+            claimed: proven == Some(false),
+        })
+    }
+
+    /// When a request that a sanction refused passes, as far as limits have a say in it: whoever waits as long as told must
+    /// not be refused again.
+    #[cold]
+    async fn foresee(
+        &self,
+        state: &State,
+        asking: &Asking<'_>,
+        until: Timestamp,
+        decision: &mut Decision,
+    ) -> Result<(), StoreError> {
+        // No limit makes anybody wait for longer than that.
+        if until.since(decision.at) >= state.rules.longest {
+            return Ok(());
+        }
+        if let Some((edge, inner)) = self.plan_anyway(state, asking, decision.at) {
+            let inner = self.store.peek(&inner.batch).await?.retry;
+            let wait = inner.max(self.edge.peek_now(&edge.batch).retry);
+            // A cost that never fits is none of the sanction's business.
+            decision.floor = if wait == Retry::Never { decision.floor } else { decision.floor.max(wait) };
+        }
+        Ok(())
+    }
+
+    /// The plans of the edge and the other layers for who is sanctioned.
+    fn plan_anyway(&self, state: &State, asking: &Asking<'_>, now: Timestamp) -> Option<(Plan, Plan)> {
+        let path = Path::read(asking.facts.path).ok()?;
+        let matched = state.rules.frame.routes.matches(asking.facts.method, asking.facts.host, &path);
+        let (asker, ledger_tier) = self.asker(state, asking);
+        let (ids, risks, routes) = (self.ids(state, &asker), Risks::LOW, &matched);
+        let request = Request { asking, path: &path, asker, ledger_tier, ids: &ids, risks, routes, now };
+        let mut plans = (Plan::default(), Plan::default());
+        select::edge(state, &request, &mut plans.0);
+        select::inner(state, &request, &mut plans.1);
+        Some(plans)
     }
 
     /// A delay that nobody can foretell, of one to three seconds.
@@ -380,6 +424,15 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 }
 
+/// What is held against one that is known by two ids.
+#[inline]
+fn together(one: Option<Held>, other: Option<Held>) -> Option<Held> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.and(&other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl<C: Clock> Engine<MemoryStore<C>, C> {
     /// [`decide_for`](Self::decide_for) without a future: a store and a ledger in memory never wait for anything but a
     /// lock. Both stores are asked at the edge's time.
@@ -410,7 +463,11 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
             self.store.apply_into(&plan.batch, decision.at, outcome);
             if decision.conclude() {
                 operate::at_once(self.escalate(&state, &asking, decision));
+            } else if !decision.inner.plan.scaled.is_empty() {
+                self.try_base(&decision.inner.plan);
             }
+        } else if let Some(until) = decision.sanctioned_until() {
+            operate::at_once(self.foresee(&state, &asking, until, decision));
         }
     }
 }

@@ -43,6 +43,7 @@ use std::net::IpAddr;
 use threshold_core::Timestamp;
 
 pub use account::fold_account;
+pub(crate) use account::strip;
 pub use address::{AddressKey, address_key};
 pub(crate) use cidr::Networks;
 pub use cidr::{Cidr, CidrError};

@@ -18,16 +18,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threshold_core::ledger::{Entry, Failures, LoginFailed, LoginSucceeded, Query, Record, Written};
+use threshold_core::ledger::{
+    Entry, Failures, LoginFailed, LoginSucceeded, Query, Record, SanctionKind, Written,
+};
 use threshold_core::standing::Lockout;
 use threshold_core::{
-    Action, Batch, Clock, Key, Ledger, Outcome, Retry, Step, Store, StoreError, SubjectId, Timestamp,
+    Action, Batch, Clock, Key, Ledger, Outcome, Retry, Span, Step, Store, StoreError, SubjectId, Timestamp,
 };
 use threshold_store::random_token;
 
 use crate::engine::{Engine, Origin, Subjects};
 use crate::event::{Event, shown_address};
-use crate::identify::fold_account;
+use crate::identify::{fold_account, strip};
 
 pub(crate) use rules::LoginRules;
 
@@ -60,7 +62,8 @@ pub struct LoginAnswer {
 /// An attempt that was begun. Dropped, it counts as a failure as far as limits go.
 #[must_use = "an attempt that is never ended counts as failed"]
 pub struct Begun {
-    batch: Batch,
+    /// All that was charged.
+    charges: Charges,
     outcome: Outcome,
     account: Option<BegunAccount>,
     ip: String,
@@ -69,11 +72,18 @@ pub struct Begun {
 struct BegunAccount {
     account: SubjectId,
     source: SubjectId,
+    /// The source under the secret before.
+    before: Option<SubjectId>,
     /// The token that the device showed, if it is known.
     known: Option<String>,
     lockout: Arc<Lockout>,
-    /// The keys of this account and source, forgotten after a success.
-    cleared: Vec<Key>,
+}
+
+/// What an attempt is charged, and what each step is for.
+#[derive(Default)]
+struct Charges {
+    batch: Batch,
+    counts: Vec<Counts>,
 }
 
 /// What a step of an attempt is for.
@@ -95,35 +105,34 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         attempt: &Attempt<'_>,
     ) -> Result<Result<Begun, LoginAnswer>, StoreError> {
         let rules = self.rules();
-        let account = attempt.account.and_then(fold_account);
+        let account = attempt.account.map(spelled);
         let known = match (&account, attempt.device) {
             (Some(account), Some(token)) => self.knows(account, token).await?,
             _ => false,
         };
         let token = attempt.device.filter(|_| known);
         let origin = token.map_or(Origin::Address(attempt.client), Origin::Device);
-        if let Some(account) = &account
-            && let Some(until) = self.locked_until(account, origin).await?
-        {
-            return Ok(Err(LoginAnswer::refused(until.since(self.now()).into())));
+        let names: Vec<Subjects> = self.all_subjects().collect();
+        let charges = rules.login.charges(account.as_deref(), origin, &names);
+        if let Some(until) = self.shut_until(account.as_deref(), origin).await? {
+            let wait = self.store().peek(&charges.batch).await?.retry;
+            return Ok(Err(LoginAnswer::refused(longer(until.since(self.now()), wait))));
         }
-        let (batch, counts) = rules.login.batch(account.as_deref(), origin, rules.ipv6_prefix());
-        let outcome = self.store().apply(&batch).await?;
+        let outcome = self.store().apply(&charges.batch).await?;
         let subjects = self.subjects();
         let ip = shown_address(attempt.client, rules.ipv6_prefix(), &subjects, rules.shown_addresses());
         if !outcome.admitted() {
-            self.tell_refusal((&batch, &counts, &outcome), account.as_deref().zip(Some(origin)), &ip);
-            return Ok(Err(LoginAnswer::refused(wait(&outcome))));
+            self.tell_refusal((&charges, &outcome), account.as_deref().zip(Some(origin)), &ip);
+            return Ok(Err(LoginAnswer::refused(longer(Span::ZERO, outcome.retry))));
         }
         let account = account.map(|account| BegunAccount {
             account: subjects.account(&account),
             source: subjects.source(&account, origin),
+            before: names.get(1).map(|names| names.source(&account, origin)),
             known: token.map(str::to_owned),
             lockout: Arc::clone(&rules.login.lockout),
-            cleared: keys_of(&batch, &counts, Counts::Account),
         });
-        let (batch, outcome) = only(&batch, &outcome, &counts, Counts::Ceiling);
-        Ok(Ok(Begun { batch, outcome, account, ip }))
+        Ok(Ok(Begun { charges, outcome, account, ip }))
     }
 
     /// Ends an attempt: to be called when the result is known.
@@ -132,24 +141,26 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ///
     /// If the store or the ledger does not answer. A login that succeeded must not go on then.
     pub async fn end_attempt(&self, begun: Begun, success: bool) -> Result<LoginAnswer, StoreError> {
-        let Begun { batch, outcome, account, ip } = begun;
+        let Begun { charges, outcome, account, ip } = begun;
         let Some(account) = account else { return Ok(LoginAnswer::allowed(None)) };
         if success {
-            return self.succeeded(account, (&batch, &outcome)).await;
+            return self.succeeded(account, &charges, &outcome).await;
         }
-        let BegunAccount { account, source, lockout, .. } = account;
+        let BegunAccount { account, source, before, lockout, .. } = account;
         let at = self.now();
-        let entry = Entry::LoginFailed(LoginFailed { source, account, at, lockout });
-        match self.write(&[entry]).await?.as_slice() {
-            [Written::Login { failures, locked_until: Some(until), locked_now }] => {
-                if *locked_now {
-                    let (failures, until) = (*failures, *until);
-                    self.tell(&Event::AuthUserLockout { at, account, source, ip, failures, until });
-                }
-                Ok(LoginAnswer::refused(until.since(at).into()))
+        let entry = Entry::LoginFailed(LoginFailed { source, before, account, at, lockout });
+        let mut lock = Span::ZERO;
+        if let [Written::Login { failures, locked_until: Some(until), locked_now }] =
+            *self.write(&[entry]).await?.as_slice()
+        {
+            lock = until.since(at);
+            if locked_now {
+                self.tell(&Event::AuthUserLockout { at, account, source, ip, failures, until });
             }
-            _ => Ok(LoginAnswer::allowed(None)),
         }
+        // Who waits as long as told must not be refused again.
+        let wait = longer(lock, self.store().peek(&charges.batch).await?.retry);
+        Ok(if wait.is_zero() { LoginAnswer::allowed(None) } else { LoginAnswer::refused(wait) })
     }
 
     /// Begins an attempt and ends it, for who knows the result already.
@@ -167,20 +178,20 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     async fn succeeded(
         &self,
         account: BegunAccount,
-        (batch, outcome): (&Batch, &Outcome),
+        charges: &Charges,
+        outcome: &Outcome,
     ) -> Result<LoginAnswer, StoreError> {
-        let BegunAccount { account, source, known, cleared, .. } = account;
+        let BegunAccount { account, source, before, known, .. } = account;
         let at = self.now();
         let token = known.unwrap_or_else(random_token);
         let device = Some(self.subjects().device(&token));
-        let entry = Entry::LoginSucceeded(LoginSucceeded { source, account, at, device });
+        let entry = Entry::LoginSucceeded(LoginSucceeded { source, before, account, at, device });
         if let [Written::Login { locked_until: Some(until), .. }] = self.write(&[entry]).await?.as_slice() {
             return Ok(LoginAnswer::refused(until.since(at).into()));
         }
-        if !batch.steps().is_empty() {
-            self.store().refund(batch, outcome).await?;
-        }
-        self.store().reset(&cleared).await?;
+        let (ceiling, charged) = charges.only(Counts::Ceiling, outcome);
+        self.store().refund(&ceiling, &charged).await?;
+        self.store().reset(&charges.keys(Counts::Account)).await?;
         Ok(LoginAnswer::allowed(Some(token)))
     }
 
@@ -195,10 +206,22 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(false)
     }
 
-    /// Until when the account is locked for the source.
-    async fn locked_until(&self, account: &str, origin: Origin<'_>) -> Result<Option<Timestamp>, StoreError> {
+    /// Until when the source is kept from trying: by its own failures at the account, or as a stranger by what is held
+    /// against its network.
+    async fn shut_until(
+        &self,
+        account: Option<&str>,
+        origin: Origin<'_>,
+    ) -> Result<Option<Timestamp>, StoreError> {
         let mut latest = None;
         for subjects in self.all_subjects() {
+            if let Origin::Address(client) = origin
+                && let Some(held) = self.held(&subjects.address(client))
+            {
+                let ends = [SanctionKind::Ban, SanctionKind::Cooldown].map(|kind| held.until(kind));
+                latest = ends.into_iter().max().max(latest);
+            }
+            let Some(account) = account else { continue };
             let page = self.ledger().read(&Query::Failures(subjects.source(account, origin))).await?;
             for record in page.records {
                 if let Record::Failures(Failures { locked_until, .. }) = record {
@@ -212,18 +235,21 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// Tells which limit refused, once per window.
     fn tell_refusal(
         &self,
-        (batch, counts, outcome): (&Batch, &[Counts], &Outcome),
+        (charges, outcome): (&Charges, &Outcome),
         account: Option<(&str, Origin<'_>)>,
         ip: &str,
     ) {
-        let at = outcome.at;
-        let subjects: Subjects = self.subjects();
-        for ((step, counts), verdict) in batch.steps().iter().zip(counts).zip(&outcome.verdicts) {
-            if verdict.admitted() || !self.is_first(step) {
+        let (at, subjects) = (outcome.at, self.subjects());
+        for what in [Counts::Address, Counts::Account, Counts::Ceiling] {
+            // The first of a kind is that under the secret of now, and stands for both.
+            let steps = || charges.steps().zip(&outcome.verdicts).filter(|((_, counts), _)| *counts == what);
+            let refuses = steps().any(|(_, verdict)| !verdict.admitted());
+            let Some(((step, _), _)) = steps().next().filter(|_| refuses) else { continue };
+            if !self.is_first(step) {
                 continue;
             }
             let ip = ip.to_owned();
-            match (counts, account) {
+            match (what, account) {
                 (Counts::Address, _) => self.tell(&Event::AuthIpRateLimit { at, ip }),
                 (Counts::Account, Some((account, origin))) => self.tell(&Event::AuthUserLockout {
                     at,
@@ -231,7 +257,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                     source: subjects.source(account, origin),
                     ip,
                     failures: 0,
-                    until: at.plus(wait(outcome).into()),
+                    until: at.plus(longer(Span::ZERO, outcome.retry).into()),
                 }),
                 (Counts::Ceiling, Some((account, _))) => {
                     self.tell(&Event::AuthAccountCeiling { at, account: subjects.account(account) });
@@ -267,26 +293,44 @@ impl LoginAnswer {
     }
 }
 
-fn wait(outcome: &Outcome) -> Duration {
-    match outcome.retry {
-        Retry::After(span) => span.into(),
-        Retry::Now | Retry::Never => Duration::ZERO,
+/// The longer of two waits.
+fn longer(span: Span, retry: Retry) -> Duration {
+    match retry {
+        Retry::After(other) => span.max(other).into(),
+        Retry::Now | Retry::Never => span.into(),
     }
 }
 
-fn keys_of(batch: &Batch, counts: &[Counts], wanted: Counts) -> Vec<Key> {
-    let steps = batch.steps().iter().zip(counts);
-    steps.filter(|(_, counts)| **counts == wanted).map(|(step, _)| step.key).collect()
+/// The one spelling of an account's name. One that is too long to be folded is still one account, not none.
+fn spelled(name: &str) -> String {
+    fold_account(name).unwrap_or_else(|| strip(name))
 }
 
-/// The steps that count for `wanted`, as a batch of their own.
-fn only(batch: &Batch, outcome: &Outcome, counts: &[Counts], wanted: Counts) -> (Batch, Outcome) {
-    let (mut some, mut charged) = (Batch::default(), outcome.clone());
-    charged.verdicts.clear();
-    for ((step, counts), verdict) in batch.steps().iter().zip(counts).zip(&outcome.verdicts) {
-        if *counts == wanted && verdict.admitted() && some.push(*step).is_ok() {
-            charged.verdicts.push(*verdict);
+impl Charges {
+    /// Adds a step that counts for `what`. There are six at most.
+    fn push(&mut self, step: Step, what: Counts) {
+        if self.batch.push(step).is_ok() {
+            self.counts.push(what);
         }
     }
-    (some, charged)
+
+    fn steps(&self) -> impl Iterator<Item = (&Step, Counts)> {
+        self.batch.steps().iter().zip(self.counts.iter().copied())
+    }
+
+    fn keys(&self, wanted: Counts) -> Vec<Key> {
+        self.steps().filter(|(_, counts)| *counts == wanted).map(|(step, _)| step.key).collect()
+    }
+
+    /// The steps that count for `wanted`, and what came of them.
+    fn only(&self, wanted: Counts, outcome: &Outcome) -> (Batch, Outcome) {
+        let (mut some, mut charged) = (Batch::default(), outcome.clone());
+        charged.verdicts.clear();
+        for ((step, counts), verdict) in self.steps().zip(&outcome.verdicts) {
+            if counts == wanted && some.push(*step).is_ok() {
+                charged.verdicts.push(*verdict);
+            }
+        }
+        (some, charged)
+    }
 }

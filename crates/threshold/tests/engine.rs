@@ -4,6 +4,8 @@
 mod agreement;
 #[path = "engine/common.rs"]
 mod common;
+#[path = "engine/corners.rs"]
+mod corners;
 #[path = "engine/enforcement.rs"]
 mod enforcement;
 #[path = "engine/explain.rs"]

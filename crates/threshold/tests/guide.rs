@@ -229,6 +229,7 @@ async fn answering_abuse() -> Run {
     let engine = Engine::with_ledger((rules, secrets), MemoryStore::new(), MemoryStore::new(), ledger)
         .telling(|event| println!("{}", event.to_json()));
     engine.refresh().await?; // at the start, and about every second from then on
+    engine.sweep().await?; // every ten minutes or so: drops what need not be kept
 
     let peer = "203.0.113.9".parse()?;
     let facts = Facts { peer, method: "GET", host: None, path: "/", bytes: None, headers: &() };

@@ -77,6 +77,12 @@ impl TokenBucket {
         self.capacity
     }
 
+    /// The count of its rate.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.per * self.divisor
+    }
+
     /// The period of its rate.
     #[must_use]
     pub const fn period(&self) -> Span {

@@ -108,8 +108,13 @@ pub fn apply(rows: &mut impl Rows, entry: &Entry) -> Result<Written, StoreError>
 fn strike(rows: &mut impl Rows, strike: &Strike) -> Result<Struck, StoreError> {
     let Strike { subject, at, .. } = *strike;
     sanctionable(subject)?;
-    let fresh = rows.claim(subject, &strike.limit, at, at.plus(strike.window))?;
-    let before = rows.standing(subject)?;
+    let (mut fresh, mut before) = (true, rows.standing(subject)?);
+    for id in strike.before.into_iter().chain([subject]) {
+        fresh = fresh && rows.claim(id, &strike.limit, at, at.plus(strike.window))?;
+    }
+    if let (None, Some(old)) = (before, strike.before) {
+        before = rows.standing(old)?.map(|standing| Standing { subject, ..standing });
+    }
     if !fresh {
         let standing = before.unwrap_or_else(|| clean(subject, at));
         return Ok(Struck { fresh, standing, kind: strike.evidence.kind, imposed: Vec::new() });
@@ -317,8 +322,8 @@ fn shown_override(change: &Override) -> String {
 }
 
 fn login_failed(rows: &mut impl Rows, failed: &LoginFailed) -> Result<Written, StoreError> {
-    let LoginFailed { source, account, at, ref lockout } = *failed;
-    let before = rows.failures(source)?;
+    let LoginFailed { source, account, at, ref lockout, .. } = *failed;
+    let before = failures(rows, source, failed.before)?;
     let tally = before.map_or_else(Tally::default, |before| before.tally);
     if let Some(locked) = before.filter(|before| at < before.locked_until) {
         // Guesses while it is locked are no guesses: they were not tried.
@@ -334,15 +339,29 @@ fn login_failed(rows: &mut impl Rows, failed: &LoginFailed) -> Result<Written, S
     Ok(Written::Login { failures, locked_until, locked_now: locked_until.is_some() })
 }
 
+/// The failures of a source, or else those it had under the secret before.
+fn failures(
+    rows: &mut impl Rows,
+    source: SubjectId,
+    before: Option<SubjectId>,
+) -> Result<Option<Failures>, StoreError> {
+    match (rows.failures(source)?, before) {
+        (None, Some(before)) => rows.failures(before),
+        (found, _) => Ok(found),
+    }
+}
+
 fn login_succeeded(rows: &mut impl Rows, succeeded: &LoginSucceeded) -> Result<Written, StoreError> {
-    let LoginSucceeded { source, account, at, device } = *succeeded;
-    let before = rows.failures(source)?;
+    let LoginSucceeded { source, account, at, device, .. } = *succeeded;
+    let before = failures(rows, source, succeeded.before)?;
     if let Some(locked) = before.filter(|before| at < before.locked_until) {
         let (failures, _) = locked.tally.parts();
         return Ok(Written::Login { failures, locked_until: Some(locked.locked_until), locked_now: false });
     }
     if before.is_some() {
-        rows.forget_failures(source)?;
+        for id in succeeded.before.into_iter().chain([source]) {
+            rows.forget_failures(id)?;
+        }
     }
     if let Some(device) = device {
         remember(rows, account, device, at)?;

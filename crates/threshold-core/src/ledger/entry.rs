@@ -34,6 +34,8 @@ pub enum Entry {
 pub struct Strike {
     /// Who.
     pub subject: SubjectId,
+    /// The same under the secret before, while it still counts: what is held against it is carried over.
+    pub before: Option<SubjectId>,
     /// Which limit.
     pub limit: String,
     /// The limit's window: no second strike before it is over.
@@ -122,6 +124,8 @@ pub enum Change {
 pub struct LoginFailed {
     /// The account together with the source.
     pub source: SubjectId,
+    /// The same under the secret before, while it still counts: failures are carried over.
+    pub before: Option<SubjectId>,
     /// The account.
     pub account: SubjectId,
     /// When.
@@ -135,6 +139,8 @@ pub struct LoginFailed {
 pub struct LoginSucceeded {
     /// The account together with the source.
     pub source: SubjectId,
+    /// The same under the secret before, while it still counts.
+    pub before: Option<SubjectId>,
     /// The account.
     pub account: SubjectId,
     /// When.

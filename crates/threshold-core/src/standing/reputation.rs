@@ -1,7 +1,7 @@
 //! Reputation: a score that falls with each violation, recovers with time, and scales a client's limits.
 
 use crate::rate::Rate;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The best score: a client nobody has complained about.
 const WHOLE: u8 = 100;
@@ -102,6 +102,15 @@ impl Reputation {
             points if points >= high => Risk::High,
             _ => Risk::Critical,
         }
+    }
+
+    /// How long the worst score takes to be whole again.
+    #[must_use]
+    pub fn recovery(&self) -> Span {
+        let (count, period) =
+            (u128::from(self.recovery.count()), u128::from(self.recovery.period().as_micros()));
+        let whole = (u128::from(WHOLE) * period).div_ceil(count);
+        Span::from_micros(u64::try_from(whole).unwrap_or(u64::MAX)).min(Span::MAX)
     }
 
     /// What `risk` leaves of a count: never less than one.

@@ -171,6 +171,7 @@ async fn the_ladder_is_named_and_its_strikes_are_forgotten() {
         details: String::new(),
     };
     let strike = Strike {
+        before: None,
         subject,
         limit: "login".to_owned(),
         window: Span::MINUTE,

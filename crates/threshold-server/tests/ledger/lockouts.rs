@@ -16,6 +16,7 @@ async fn locked_out(place: &Place) -> [SubjectId; 2] {
     for (account, from) in [("alice", "203.0.113.7"), ("alice", "203.0.113.8"), ("bob", "203.0.113.7")] {
         let failed = LoginFailed {
             source: source(account, from),
+            before: None,
             account: subjects.account(account),
             at,
             lockout: Arc::clone(&lockout),

@@ -133,7 +133,8 @@ fn strike(subject: SubjectId, at: Timestamp) -> Entry {
         details: String::new(),
     };
     let (limit, ladder) = ("logins".to_owned(), Some(Arc::new(Ladder::ready_made())));
-    Entry::Strike(Strike { subject, limit, window: Span::MINUTE, at, evidence, ladder, reputation: None })
+    let (before, window, reputation) = (None, Span::MINUTE, None);
+    Entry::Strike(Strike { subject, before, limit, window, at, evidence, ladder, reputation })
 }
 
 fn overriding(id: &str) -> Override {

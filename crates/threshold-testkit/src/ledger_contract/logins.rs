@@ -32,12 +32,12 @@ impl Bench {
     async fn fails(&self, account: &str, from: &str, at: Timestamp) -> Login {
         let (source, account) = (self.source(account, from), self.account(account));
         let lockout = Arc::new(Lockout::ready_made());
-        self.login(Entry::LoginFailed(LoginFailed { source, account, at, lockout })).await
+        self.login(Entry::LoginFailed(LoginFailed { source, before: None, account, at, lockout })).await
     }
 
     async fn succeeds(&self, account: &str, device: Option<SubjectId>, at: Timestamp) -> Login {
         let (source, account) = (self.source(account, "here"), self.account(account));
-        self.login(Entry::LoginSucceeded(LoginSucceeded { source, account, at, device })).await
+        self.login(Entry::LoginSucceeded(LoginSucceeded { source, before: None, account, at, device })).await
     }
 
     async fn failures(&self, account: &str, from: &str) -> Option<Failures> {

@@ -125,6 +125,13 @@ impl Story {
         }
     }
 
+    /// Some were known under another secret before.
+    fn before(&mut self) -> Option<SubjectId> {
+        let index = self.dice.roll(3);
+        let old = self.id(SubjectKind::User, index);
+        Some(old).filter(|_| self.dice.once_in(3))
+    }
+
     fn strike(&mut self, at: Timestamp) -> Strike {
         let looks = Looks {
             country: *self.dice.pick(&[None, Some(*b"DE"), Some(*b"US")]),
@@ -145,7 +152,16 @@ impl Story {
         let (subject, limit) = (self.subject(), self.limit());
         let ladder = (!self.dice.once_in(5)).then(|| Arc::new(Ladder::ready_made()));
         let reputation = (!self.dice.once_in(5)).then_some(reputation);
-        Strike { subject, limit, window: Span::MINUTE, at, evidence, ladder, reputation }
+        Strike {
+            subject,
+            before: self.before(),
+            limit,
+            window: Span::MINUTE,
+            at,
+            evidence,
+            ladder,
+            reputation,
+        }
     }
 
     fn change(&mut self, at: Timestamp) -> Change {
@@ -193,11 +209,11 @@ impl Story {
         let account = self.accounts()[usize::from(index % 2 == 1)];
         if self.dice.once_in(2) {
             let lockout = Arc::new(Lockout::ready_made());
-            return Entry::LoginFailed(LoginFailed { source, account, at, lockout });
+            return Entry::LoginFailed(LoginFailed { source, before: None, account, at, lockout });
         }
         let device = self.dice.roll(DEVICES);
         let device = Some(self.id(SubjectKind::Device, device)).filter(|_| !self.dice.once_in(4));
-        Entry::LoginSucceeded(LoginSucceeded { source, account, at, device })
+        Entry::LoginSucceeded(LoginSucceeded { source, before: None, account, at, device })
     }
 }
 

@@ -71,8 +71,14 @@ impl Swept {
             // Lifted at once: its end is when it was lifted.
             ban(bob, THEN.plus(Span::DAY)),
             bench.operator(THEN.plus(Span::MINUTE), Change::Lift { subject: bob, kind: None }),
-            Entry::LoginFailed(LoginFailed { source, account, at: THEN, lockout }),
-            Entry::LoginSucceeded(LoginSucceeded { source: elsewhere, account, at: THEN, device }),
+            Entry::LoginFailed(LoginFailed { source, before: None, account, at: THEN, lockout }),
+            Entry::LoginSucceeded(LoginSucceeded {
+                source: elsewhere,
+                before: None,
+                account,
+                at: THEN,
+                device,
+            }),
             bench.operator(THEN, Change::SetOverride(self.set("gone"))),
             bench.operator(THEN, Change::SetOverride(self.set("lasts"))),
             bench.operator(THEN, Change::RemoveOverride(self.set("gone").id)),

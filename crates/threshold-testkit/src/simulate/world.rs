@@ -6,7 +6,7 @@ use threshold::engine::{Decision, Engine, Extras, Reason, Rules, Secrets};
 use threshold::identify::Facts;
 use threshold::policy::Policy;
 use threshold_core::ledger::{Author, Change, Sanction, SanctionKind};
-use threshold_core::{Algorithm, AlgorithmKind, ManualClock, Retry, Secret, Span, Timestamp};
+use threshold_core::{Algorithm, AlgorithmKind, ManualClock, Secret, Span, Timestamp};
 use threshold_store::MemoryStore;
 
 use super::Dice;
@@ -20,17 +20,15 @@ use crate::strategies::start;
 /// Two policies that differ in their numbers; the first is the looser in each.
 const POLICIES: [&str; 2] = [include_str!("loose.toml"), include_str!("tight.toml")];
 
-/// What each limit of the looser policy promises at most, to the judge: written down beside the policy, not asked of it.
-const PROMISES: [(&str, AlgorithmKind, &str); 5] = [
-    ("arrivals", AlgorithmKind::TokenBucket, "60/min"),
-    ("tenant-requests", AlgorithmKind::TokenBucket, "40/min burst 20"),
-    ("posts", AlgorithmKind::FixedWindow, "6/min"),
-    ("ai", AlgorithmKind::SlidingLog, "4 per 10min"),
-    ("all", AlgorithmKind::SlidingWindow, "50/min"),
+/// What each limit of the looser policy promises at most, and with the grace of a ladder, to the judge: written down beside
+/// the policy, not asked of it.
+const PROMISES: [(&str, AlgorithmKind, [&str; 2]); 5] = [
+    ("arrivals", AlgorithmKind::TokenBucket, ["60/min"; 2]),
+    ("tenant-requests", AlgorithmKind::TokenBucket, ["40/min burst 20"; 2]),
+    ("posts", AlgorithmKind::FixedWindow, ["6/min", "7/min"]),
+    ("ai", AlgorithmKind::SlidingLog, ["4 per 10min", "5 per 10min"]),
+    ("all", AlgorithmKind::SlidingWindow, ["50/min"; 2]),
 ];
-
-/// What grace adds to them at most: a tenth, at least one.
-const GRACES: [(&str, &str); 2] = [("posts", "1/min"), ("ai", "1 per 10min")];
 
 /// What worlds add to their policies: nothing, a ladder that is climbed fast, or the ready-made one with reputation.
 const RESPONSES: [&str; 3] = [
@@ -50,8 +48,6 @@ pub struct World {
     clients: Vec<Client>,
     /// What was admitted, by limit and subject, as the clients saw it.
     seen: HashMap<(&'static str, String), Vec<Admitted>>,
-    /// What was admitted by grace, likewise.
-    graced: HashMap<(&'static str, String), Vec<Admitted>>,
     /// What is held against whom, and why.
     watch: Watch,
     logins: Logins,
@@ -127,7 +123,6 @@ impl World {
             engine,
             clients: everybody(),
             seen: HashMap::new(),
-            graced: HashMap::new(),
             watch: Watch::default(),
             logins: Logins::default(),
             response,
@@ -231,13 +226,9 @@ impl World {
             return Err(format!("{limit} refused the honest client"));
         }
         if decision.allowed() {
-            let over = decision.considered().into_iter().filter(|one| one.retry != Retry::Now);
-            let over: Vec<&str> = over.map(|one| one.limit).collect();
             for (limit, subject) in bound_by(client, sent) {
                 let admitted = Admitted { at: decision.at(), cost: 1 };
-                let by_grace = decision.warned() && over.contains(&limit);
-                let log = if by_grace { &mut self.graced } else { &mut self.seen };
-                log.entry((limit, subject)).or_default().push(admitted);
+                self.seen.entry((limit, subject)).or_default().push(admitted);
             }
         }
         Ok(())
@@ -284,20 +275,14 @@ impl World {
     /// Looks at every log: no interval may hold more than the looser policy alone promises.
     async fn judge(&self) -> Result<(), String> {
         for ((limit, subject), log) in &self.seen {
-            let (_, kind, rate) = PROMISES.iter().find(|(id, ..)| id == limit).expect("a promise");
+            let (_, kind, rates) = PROMISES.iter().find(|(id, ..)| id == limit).expect("a promise");
+            let rate = rates[usize::from(self.response > 0)];
             let algorithm = Algorithm::new(*kind, &rate.parse().expect("a rate")).expect("a limit");
             if let Some(excess) = excess(log, &algorithm.guarantee()) {
                 return Err(format!("{limit} of {subject}: {excess:?}"));
             }
         }
-        for ((limit, subject), log) in &self.graced {
-            let (_, rate) =
-                GRACES.iter().find(|(id, _)| id == limit).ok_or("grace where none was promised")?;
-            let window = Algorithm::new(AlgorithmKind::FixedWindow, &rate.parse().expect("a rate"));
-            if let Some(excess) = excess(log, &window.expect("a window").guarantee()) {
-                return Err(format!("grace of {limit} for {subject}: {excess:?}"));
-            }
-        }
+
         let ledger = self.engine.ledger();
         self.watch.judge(&self.clients, &self.engine.subjects(), ledger.truth())?;
         self.logins.judge()?;

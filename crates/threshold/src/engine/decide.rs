@@ -21,6 +21,8 @@ pub struct Decision {
     pub(crate) warned: bool,
     /// How long the answer is to be held back.
     pub(crate) delay: Duration,
+    /// Beside what the refusal itself says, when the same request passes.
+    pub(crate) floor: Retry,
     pub(crate) doubts: Doubts,
     /// What was asked and answered: the edge, then the other layers.
     pub(crate) edge: Asked,
@@ -136,15 +138,22 @@ impl Decision {
         match self.refused? {
             Refused::Path(error) => Some(Refusal { reason: Reason::Path(error), retry: Retry::Never }),
             Refused::Listed => Some(Refusal { reason: Reason::Listed, retry: Retry::Never }),
-            Refused::Banned(until) => {
-                Some(Refusal { reason: Reason::Banned { until }, retry: Retry::After(until.since(self.at)) })
-            }
-            Refused::Cooldown(until) => Some(Refusal {
-                reason: Reason::Cooldown { until },
-                retry: Retry::After(until.since(self.at)),
-            }),
+            Refused::Banned(until) => Some(self.sanction(until, Reason::Banned { until })),
+            Refused::Cooldown(until) => Some(self.sanction(until, Reason::Cooldown { until })),
             Refused::Edge => self.edge.refusal(),
             Refused::Inner => self.inner.refusal(),
+        }
+    }
+
+    fn sanction(&self, until: Timestamp, reason: Reason) -> Refusal {
+        Refusal { reason, retry: Retry::After(until.since(self.at)).max(self.floor) }
+    }
+
+    /// When the ban or the cooldown ends that refused it.
+    pub(crate) const fn sanctioned_until(&self) -> Option<Timestamp> {
+        match self.refused {
+            Some(Refused::Banned(until) | Refused::Cooldown(until)) => Some(until),
+            _ => None,
         }
     }
 
@@ -200,7 +209,8 @@ impl Decision {
     /// Nothing asked yet, at `at`.
     #[inline]
     pub(crate) fn begin(&mut self, at: Timestamp, identity: &Identity<'_>) {
-        (self.at, self.refused, self.warned, self.delay) = (at, None, false, Duration::ZERO);
+        (self.at, self.refused, self.warned) = (at, None, false);
+        (self.delay, self.floor) = (Duration::ZERO, Retry::Now);
         self.doubts.clone_from(&identity.doubts);
         self.edge.clear();
         self.inner.clear();
@@ -279,7 +289,7 @@ impl Asked {
                     let _ = batch
                         .push(Step { action: Action::Consume(NonZeroU64::MIN), ..*part.step }.observed());
                 }
-                Role::Gate | Role::Network(_) | Role::PreviousGate | Role::Base => {}
+                Role::Gate | Role::Network(_) | Role::PreviousGate | Role::Base | Role::Graced => {}
             }
         }
         let longest = batch.steps().iter().map(|gate| Retry::After(gate.algorithm.period())).max()?;
@@ -331,7 +341,8 @@ impl Part<'_> {
     }
 
     fn shows_itself(&self) -> bool {
-        let counts = self.planned.role == Role::Limit && self.step.mode == Mode::Enforce;
+        let limit = matches!(self.planned.role, Role::Limit | Role::Graced);
+        let counts = limit && self.step.mode == Mode::Enforce;
         counts && (!self.planned.about.silent || !self.verdict.admitted())
     }
 }

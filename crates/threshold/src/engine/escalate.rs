@@ -7,45 +7,46 @@
 use std::num::NonZeroU64;
 
 use threshold_core::ledger::{Entry, SanctionKind, Strike, Struck, Worse, Written};
-use threshold_core::standing::{Tally, Violation};
+use threshold_core::standing::{Ladder, Tally, Violation};
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Clock, Ledger, Outcome, Rate, Retry, Span, Step, Store,
-    StoreError, SubjectId, Timestamp,
+    StoreError, SubjectId, SubjectKey, Timestamp, Verdict,
 };
 
 use super::decide::{Asked, Decision, Part, Refused};
 use super::names::{About, Blames};
 use super::rules::evidence;
-use super::select::Role;
-use super::standings::Counting;
+use super::select::{Plan, Role};
+use super::standings::{Counting, Held};
 use super::subject::Asker;
-use super::{Asking, Engine, State};
+use super::{Asking, Engine, State, together};
 use crate::event::{Escalation, Event};
 use crate::route::Path;
 
-/// What stands beside a limit's key: the count of refusals, and the grace.
+/// What stands beside a limit's key: the count of refusals, and what would be left of the limit without a bad name.
 const REFUSALS: u64 = 1;
-const GRACE: u64 = 2;
+const BASE: u64 = 2;
 
 /// More than anybody can be refused in one window.
 const UNCOUNTABLE: u64 = 1 << 50;
 
-/// The limit that is held against somebody.
+/// A limit that was exceeded, as the policy has it, and whose fault that is.
 #[derive(Clone, Copy)]
 struct Offence {
-    /// Whom, and when.
     subject: SubjectId,
+    /// The subject under the secret before.
+    before: Option<SubjectId>,
     at: Timestamp,
     about: &'static About,
     step: Step,
-    /// The limit's capacity as the policy has it, and what a bad name has left of it.
-    base: u64,
-    left: u64,
+    /// The capacity, and how much of it is used.
+    allowed: u64,
+    passed: u64,
 }
 
-/// How much was attempted under a limit in its window, before this request and with it.
+/// How much was refused in the limit's window, before this request and with it.
 #[derive(Clone, Copy)]
-struct Attempted {
+struct Refusals {
     before: u64,
     now: u64,
 }
@@ -59,13 +60,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         asking: &Asking<'_>,
         decision: &mut Decision,
     ) -> Result<(), StoreError> {
-        let (asker, _) = self.asker(state, asking);
-        if !state.rules.response.is_none()
-            && let Some(offence) = decision.inner.offence(decision.at, |blames| self.blamed(&asker, blames))
-        {
-            let attempted = self.count_refusal(&offence);
-            if self.hold(state, asking, (offence, attempted), decision).await {
-                self.grant_grace(state, decision).await?;
+        // Only what is refused by the limit itself: what others refuse would count for nobody.
+        let refuses: Vec<bool> = decision.inner.parts().map(|part| part.refuses()).collect();
+        let base = self.try_base_of(&decision.inner.plan, |place| refuses.get(place) == Some(&true));
+        if !state.rules.response.is_none() {
+            let (asker, _) = self.asker(state, asking);
+            let blamed = |key: &SubjectKey, blames| blamed(&asker, key, blames);
+            if let Some(offence) = self.offence(decision, &base, blamed)
+                && self.hold(state, asking, &offence, decision).await
+                && let Some(ladder) = state.rules.response.ladder.as_deref()
+            {
+                self.grant_grace(ladder, decision).await?;
             }
         }
         match decision.refused {
@@ -74,51 +79,96 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
-    /// Whom a limit's refusal is held against.
-    fn blamed(&self, asker: &Asker<'_>, blames: Blames) -> SubjectId {
-        let key = self.subject_keys.current();
-        let user = if blames == Blames::User { asker.user_id(key) } else { None };
-        user.unwrap_or_else(|| asker.address_id(key))
+    /// Asks what the limits would say that a bad name has made smaller, had it not: each attempt counts there as it would
+    /// for anybody. In this process alone.
+    #[cold]
+    pub(super) fn try_base(&self, plan: &Plan) {
+        self.try_base_of(plan, |_| true);
     }
 
-    /// Counts the refusal in this process, and says how much that makes together with what was admitted.
-    fn count_refusal(&self, offence: &Offence) -> Attempted {
-        let cost = offence.step.action.cost();
-        let key = offence.step.key.beside(REFUSALS);
-        let counted = NonZeroU64::new(cost.min(UNCOUNTABLE)).unwrap_or(NonZeroU64::MIN);
+    fn try_base_of(&self, plan: &Plan, wanted: impl Fn(usize) -> bool) -> Vec<(usize, Verdict)> {
+        let steps = plan.batch.steps();
+        let scaled = plan.scaled.iter().filter(|(place, _)| wanted(*place));
+        let tried = scaled.filter_map(|(place, algorithm)| {
+            let step = steps.get(*place)?;
+            let (_, verdict) = self.edge.act_now(&step.key.beside(BASE), algorithm, step.action);
+            Some((*place, verdict))
+        });
+        tried.collect()
+    }
+
+    /// The first limit that refuses, would refuse anybody, and has somebody to blame.
+    fn offence(
+        &self,
+        decision: &Decision,
+        base: &[(usize, Verdict)],
+        blamed: impl Fn(&SubjectKey, Blames) -> Option<SubjectId>,
+    ) -> Option<Offence> {
+        decision.inner.parts().enumerate().filter(|(_, part)| part.is_offence()).find_map(|(place, part)| {
+            let about = part.planned.about;
+            let subject = blamed(self.subject_keys.current(), about.blames)?;
+            let before = self.subject_keys.previous().and_then(|key| blamed(key, about.blames));
+            let unscaled = base.iter().find(|(tried, _)| *tried == place);
+            let verdict = unscaled.map_or(part.verdict, |(_, verdict)| verdict);
+            let (allowed, passed) = (verdict.limit, verdict.limit.saturating_sub(verdict.remaining));
+            let offence =
+                Offence { subject, before, at: decision.at, about, step: *part.step, allowed, passed };
+            (!verdict.admitted()).then_some(offence)
+        })
+    }
+
+    /// Counts the refusal, in this process alone.
+    fn count_refusal(&self, offence: &Offence) -> Refusals {
+        let cost = offence.step.action.cost().clamp(1, UNCOUNTABLE);
+        let counted = NonZeroU64::new(cost).unwrap_or(NonZeroU64::MIN);
         let Some(window) = window(UNCOUNTABLE, offence.step.algorithm.period()) else {
-            return Attempted { before: offence.left, now: offence.left.saturating_add(cost) };
+            return Refusals { before: 0, now: cost };
         };
+        let key = offence.step.key.beside(REFUSALS);
         let (_, verdict) = self.edge.act_now(&key, &window, Action::Consume(counted));
-        let refused = UNCOUNTABLE - verdict.remaining;
-        let now = offence.left.saturating_add(refused);
-        Attempted { before: now.saturating_sub(counted.get()), now }
+        let now = UNCOUNTABLE - verdict.remaining;
+        Refusals { before: now.saturating_sub(cost), now }
     }
 
-    /// Holds the offence against the subject, as far as it is one. True if grace may let the request pass.
+    /// Holds the offence against its subject. True if grace may let the request pass.
     async fn hold(
         &self,
         state: &State,
         asking: &Asking<'_>,
-        (offence, attempted): (Offence, Attempted),
+        offence: &Offence,
         decision: &mut Decision,
     ) -> bool {
-        let Some(kind) = attempted.kind(attempted.now, offence.base) else { return false };
-        let was = attempted.kind(attempted.before, offence.base);
-        let strikes = if was.is_none() {
-            let entry = self.strike(state, asking, &offence, (kind, attempted.now));
-            match self.struck(state, &offence, entry, decision).await {
+        let refusals = self.count_refusal(offence);
+        let kind = offence.kind(refusals.now);
+        let strikes = if refusals.before == 0 {
+            let entry = self.strike(state, asking, offence, (kind, refusals.now));
+            match self.struck(state, offence, entry, decision).await {
                 Some(strikes) => strikes,
                 None => return false,
             }
         } else {
-            if was < Some(kind) {
-                self.worsen(&offence, (kind, attempted.now)).await;
+            if offence.kind(refusals.before) < kind {
+                self.worsen(offence, (kind, refusals.now)).await;
             }
-            self.standings.find(&offence.subject).map_or_else(Tally::default, |held| held.strikes)
+            match self.known_strikes(offence) {
+                Some(strikes) => strikes,
+                None => return false,
+            }
         };
         let ladder = state.rules.response.ladder.as_deref();
         ladder.and_then(|ladder| ladder.rung(&strikes, decision.at)).is_some_and(|rung| rung.warn)
+    }
+
+    /// The strikes, if that of this window is among them: while it is being written nobody knows which rung it is.
+    fn known_strikes(&self, offence: &Offence) -> Option<Tally> {
+        let strikes = self.held_against_id(offence).unwrap_or_default().strikes;
+        let window = offence.step.algorithm.period();
+        (offence.at < strikes.last().plus(window)).then_some(strikes)
+    }
+
+    fn held_against_id(&self, offence: &Offence) -> Option<Held> {
+        let before = offence.before.and_then(|id| self.standings.find(&id));
+        together(self.standings.find(&offence.subject), before)
     }
 
     fn strike(
@@ -143,10 +193,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let key = self.subject_keys.current();
         Entry::Strike(Strike {
             subject: offence.subject,
+            before: offence.before,
             limit: offence.about.limit.to_owned(),
             window: offence.step.algorithm.period(),
             at: offence.at,
-            evidence: evidence(response, from, key, (kind, count, offence.base), details),
+            evidence: evidence(
+                response,
+                from,
+                key,
+                (kind, offence.passed.saturating_add(count), offence.allowed),
+                details,
+            ),
             ladder: response.ladder.clone(),
             reputation: response.reputation,
         })
@@ -175,10 +232,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             // Another node has struck. What followed counts here as well; if it cannot be read now, then a little later.
             let _ = self.refresh().await;
         }
-        if let Some(held) = self.standings.find(&offence.subject) {
+        let held = self.held_against_id(offence).unwrap_or_default();
+        let sanctioned =
             decision.sanctioned(held.until(SanctionKind::Ban), held.until(SanctionKind::Cooldown));
-        }
-        Some(struck.standing.strikes)
+        (!sanctioned).then_some(struck.standing.strikes)
     }
 
     fn announce(&self, state: &State, offence: &Offence, struck: &Struck, counting: &Counting<'_>) {
@@ -210,19 +267,19 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 
     async fn worsen(&self, offence: &Offence, (kind, count): (Violation, u64)) {
-        let Offence { subject, at, .. } = *offence;
+        let Offence { subject, at, passed, .. } = *offence;
+        let count = passed.saturating_add(count);
         let (limit, window) = (offence.about.limit.to_owned(), offence.step.algorithm.period());
         // What is lost here is a word in a record, not a strike.
         let _ = self.write(&[Entry::Worse(Worse { subject, limit, window, at, kind, count })]).await;
     }
 
-    /// Asks again with grace in the place of the limits that are over, and lets the request pass if there is some left.
-    async fn grant_grace(&self, state: &State, decision: &mut Decision) -> Result<(), StoreError> {
-        let Some(ladder) = state.rules.response.ladder.as_deref() else { return Ok(()) };
-        let Some(batch) = decision.inner.gracious(|count| ladder.grace(count)) else { return Ok(()) };
+    /// Asks again with the limits that are over raised by their grace, and lets the request pass if that is enough.
+    async fn grant_grace(&self, ladder: &Ladder, decision: &mut Decision) -> Result<(), StoreError> {
+        let Some(batch) = decision.inner.raised(|capacity| ladder.grace(capacity)) else { return Ok(()) };
         let outcome = self.store.apply(&batch).await?;
         if outcome.admitted() {
-            decision.inner.passed_by_grace(outcome);
+            decision.inner.passed_by_grace(batch, outcome);
             (decision.refused, decision.warned) = (None, true);
         }
         Ok(())
@@ -236,74 +293,83 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 }
 
-impl Attempted {
-    /// What kind of violation so many attempts are; none if the limit as the policy has it allows them.
-    fn kind(self, attempts: u64, base: u64) -> Option<Violation> {
-        (attempts > base).then(|| Violation::of(attempts, base))
+impl Offence {
+    /// What kind of violation it is after so many were refused. One that is not beyond the limit by the numbers is so by
+    /// when they came.
+    fn kind(&self, refused: u64) -> Violation {
+        Violation::of(self.passed.saturating_add(refused), self.allowed)
     }
 }
 
 impl Decision {
-    /// Takes sanctions into account that came into force with this request.
-    fn sanctioned(&mut self, ban: Timestamp, cooldown: Timestamp) {
+    /// Takes sanctions into account that came into force with this request; true if there are some.
+    fn sanctioned(&mut self, ban: Timestamp, cooldown: Timestamp) -> bool {
+        let until = ban.max(cooldown);
+        let wait = Retry::After(until.since(self.at)).max(self.inner.outcome.retry);
         if self.at < ban {
-            self.refused = Some(Refused::Banned(ban));
+            (self.refused, self.floor) = (Some(Refused::Banned(ban)), wait);
         } else if self.at < cooldown {
-            let wait = Retry::After(cooldown.since(self.at));
-            self.inner.outcome.retry = self.inner.outcome.retry.max(wait);
+            self.inner.outcome.retry = wait;
         }
+        self.at < until
     }
 }
 
 impl Asked {
-    /// The first limit that refuses and has somebody to blame.
-    fn offence(&self, at: Timestamp, blamed: impl Fn(Blames) -> SubjectId) -> Option<Offence> {
-        let to_blame = |(_, part): &(usize, Part<'_>)| part.is_offence();
-        let (place, part) = self.parts().enumerate().find(to_blame)?;
-        let left = part.verdict.limit;
-        let scaled = self.plan.scaled.iter().find(|(scaled, _)| *scaled == place);
-        let base = scaled.map_or(left, |(_, base)| *base);
-        let about = part.planned.about;
-        Some(Offence { subject: blamed(about.blames), at, about, step: *part.step, base, left })
-    }
-
-    /// The batch with grace in the place of the limits that are over; none if something else refuses as well.
-    fn gracious(&self, grace: impl Fn(u64) -> u64) -> Option<Batch> {
+    /// The batch with the limits that are over raised by `grace`; none if something else refuses as well, or if there is
+    /// no grace.
+    fn raised(&self, grace: impl Fn(u64) -> u64) -> Option<Batch> {
         let mut batch = Batch::default();
         for part in self.parts() {
             let mut step = *part.step;
             if part.refuses() {
-                let count = part.planned.about.rate.count().min(part.verdict.limit);
-                step.algorithm =
-                    window(grace(count), step.algorithm.period()).filter(|_| part.is_offence())?;
-                step.key = step.key.beside(GRACE);
+                let grace =
+                    Some(grace(step.algorithm.capacity())).filter(|grace| *grace > 0 && part.is_offence())?;
+                // At least one request, where each costs the same.
+                let least = if part.planned.about.bytes { 1 } else { step.action.cost() };
+                step.algorithm = step.algorithm.raised(grace.max(least))?;
             }
             batch.push(step).ok()?;
         }
         Some(batch)
     }
 
-    /// Takes over the outcome with grace. The limits that are over still say so.
-    fn passed_by_grace(&mut self, mut outcome: Outcome) {
-        for (new, old) in outcome.verdicts.iter_mut().zip(&self.outcome.verdicts) {
-            if !old.admitted() {
-                *new = *old;
+    /// Takes over what came of the raised limits. To who asks they are used up.
+    fn passed_by_grace(&mut self, batch: Batch, outcome: Outcome) {
+        let before = std::mem::replace(&mut self.outcome, outcome);
+        let steps = self.plan.steps.iter_mut().zip(&mut self.outcome.verdicts);
+        for ((planned, verdict), before) in steps.zip(&before.verdicts) {
+            if !before.admitted() && verdict.admitted() {
+                (verdict.limit, verdict.remaining, planned.role) = (before.limit, 0, Role::Graced);
             }
         }
-        self.outcome = outcome;
+        self.plan.batch = batch;
     }
 }
 
 impl Part<'_> {
-    /// True if a limit itself is over, and somebody is to blame for it.
+    /// True if a limit itself is over, and it blames somebody for that.
     fn is_offence(&self) -> bool {
-        let own = matches!(self.planned.role, Role::Limit | Role::Previous)
-            && self.planned.about.blames != Blames::Nobody;
-        own && self.refuses() && self.is_over()
+        let own = matches!(self.planned.role, Role::Limit | Role::Previous);
+        own && self.planned.about.blames != Blames::Nobody && self.refuses() && self.is_over()
     }
 }
 
-/// A window of its own from the first charge on; none for a count that is none.
+/// Whom a limit's refusal is held against, named by `key`.
+fn blamed(asker: &Asker<'_>, key: &SubjectKey, blames: Blames) -> Option<SubjectId> {
+    let claimed = asker.user().is_some_and(|(_, proven)| !proven);
+    match blames {
+        Blames::Nobody => None,
+        // Somebody else may have used up what is counted by a mere name.
+        Blames::User if claimed => None,
+        Blames::Address => Some(asker.address_id(key)),
+        Blames::User | Blames::UserAtAddress => {
+            Some(asker.user_id(key).unwrap_or_else(|| asker.address_id(key)))
+        }
+    }
+}
+
+/// A window of its own from the first charge on.
 fn window(count: u64, period: Span) -> Option<Algorithm> {
     Algorithm::new(AlgorithmKind::FixedWindow, &Rate::new(count, period).ok()?).ok()
 }

@@ -29,6 +29,8 @@ pub struct Explanation {
     pub held: Vec<(SubjectId, Held)>,
     /// What would refuse it before any limit is asked: a list, a ban or a cooldown.
     pub refused: Option<Reason>,
+    /// True if the policy lists it as bound by nothing.
+    pub exempt: bool,
 }
 
 /// One limit's part in a decision.
@@ -47,6 +49,8 @@ pub struct Considered {
     pub gate: bool,
     /// True if this is its count under the secret before.
     pub previous_secret: bool,
+    /// True if nothing was left of it, and grace let the request pass.
+    pub grace: bool,
     /// The key, as the store knows it: a keyed hash.
     pub key: String,
     /// Its rate.
@@ -101,7 +105,8 @@ impl Considered {
             rate: about.rate,
             cost,
             mode: part.step.mode,
-            before: verdict.remaining + if part.charged { cost } else { 0 },
+            grace: role == Role::Graced,
+            before: verdict.remaining + if part.charged && role != Role::Graced { cost } else { 0 },
             after: verdict.remaining,
             retry: verdict.retry,
             reset: verdict.reset.into(),
@@ -135,8 +140,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision.begin(self.edge.now(), identity);
         let (asker, ledger_tier) = self.asker(&state, &asking);
         let held = self.held_against(&asker);
-        let risks = self.meet(&state, &asker, &mut decision).unwrap_or(Risks::LOW);
+        let risks = self.meet(&state, &asker, &mut decision);
         let (ids, now, refused) = (self.ids(&state, &asker), decision.at, decision.refusal());
+        if risks.is_none() && refused.is_none() {
+            return Ok(Explanation { held, passes: Retry::Now, exempt: true, ..Explanation::none() });
+        }
+        let risks = risks.unwrap_or(Risks::LOW);
         let first = refused.as_ref().map_or(Retry::Now, |refusal| refusal.retry);
         let routes = &matched;
         let request =
@@ -160,6 +169,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             skipped,
             held,
             refused: refused.map(|refusal| refusal.reason),
+            exempt: false,
         })
     }
 }
@@ -173,6 +183,7 @@ impl Explanation {
             passes: Retry::Never,
             held: Vec::new(),
             refused: None,
+            exempt: false,
         }
     }
 }

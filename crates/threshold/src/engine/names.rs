@@ -32,8 +32,11 @@ pub(crate) enum Blames {
     Nobody,
     /// The network that the request came from.
     Address,
-    /// The user, or the network if nobody proved to be one.
+    /// The user, or the network if nobody claims to be one. Nobody where the name was only claimed: others may have used up
+    /// what is counted by it.
     User,
+    /// The user, or the network: the limit counts by both.
+    UserAtAddress,
 }
 
 type Kept<T> = LazyLock<Mutex<HashSet<&'static T>>>;

@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use threshold_core::ledger::{Author, Change, Entry, Page, Query, Record, Written};
-use threshold_core::{Action, Algorithm, Clock, Key, Ledger, Store, StoreError, SubjectId, Timestamp};
+use threshold_core::ledger::{Author, Change, Entry, MAX_SANCTION, Page, Query, Record, Written};
+use threshold_core::{
+    Action, Algorithm, Clock, Key, Ledger, Store, StoreError, SubjectId, SubjectKind, Timestamp,
+};
 
 use super::overrides::{self, Override, OverrideError, Overrides};
 use super::rules::{Frame, ReloadError, Rule, Rules};
@@ -36,6 +38,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         rules.retire(&self.state.load().rules, self.edge.now())?;
         self.swap(Arc::new(rules), &settings);
+        // What did not count by the rules before may count by these: all of it is read again.
+        self.version.store(0, Ordering::Release);
         Ok(())
     }
 
@@ -73,14 +77,35 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// If it could not be written down, or makes no sense.
     pub async fn operate(&self, by: &str, change: Change) -> Result<bool, StoreError> {
         let at = self.edge.now();
+        let tried = self.tried(&change).await?;
         let entry = Entry::Operator { by: by.to_owned(), at, change: change.clone() };
-        let written = self.write(&[entry]).await?;
-        self.refresh().await?;
-        let changed = written == [Written::Changed(true)];
+        let changed = self.write(&[entry]).await? == [Written::Changed(true)];
         if changed {
             self.tell(&event(at, by, change));
         }
+        self.store.reset(&tried).await?;
+        self.refresh().await?;
         Ok(changed)
+    }
+
+    /// What the store counts of the attempts that `change` forgives.
+    async fn tried(&self, change: &Change) -> Result<Vec<Key>, StoreError> {
+        let rules = self.rules();
+        let Change::Unlock(of) = change else { return Ok(Vec::new()) };
+        let mut keys = rules.login.keys_of(*of);
+        let mut after = Some(0);
+        while let (Some(from), SubjectKind::Account) = (after, of.kind()) {
+            // Whoever was locked out at any time.
+            let at = Timestamp::default();
+            let page = self.ledger.read(&Query::Lockouts { at, account: Some(*of), after: from }).await?;
+            let sources = page.records.iter().filter_map(|record| match record {
+                Record::Failures(failures) => Some(failures.source),
+                _ => None,
+            });
+            keys.extend(sources.flat_map(|source| rules.login.keys_of(source)));
+            after = page.next;
+        }
+        Ok(keys)
     }
 
     /// Takes over what was written down since the last time, here or on other nodes.
@@ -100,9 +125,20 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
-    /// Forgets what no decision needs any more, in memory only.
-    pub fn sweep_standings(&self) {
-        self.standings.sweep(&self.counting(&self.state.load(), self.edge.now()));
+    /// Forgets what need not be kept any longer, here and in the ledger, and says how many records that were. To be
+    /// called now and then, such as every ten minutes.
+    ///
+    /// # Errors
+    ///
+    /// If the ledger could not be swept.
+    pub async fn sweep(&self) -> Result<usize, StoreError> {
+        let (state, now) = (self.state.load_full(), self.edge.now());
+        self.standings.sweep(&self.counting(&state, now));
+        if self.standings.take_incomplete() {
+            // There may be room now for what had none: all of it is read again.
+            self.version.store(0, Ordering::Release);
+        }
+        self.observe(self.ledger.sweep(now, &state.rules.retention).await)
     }
 
     /// What is held against a subject, as decisions see it.
@@ -115,13 +151,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         self.standings.figures()
     }
 
-    /// Names subjects as the ledger knows them.
+    /// Names subjects as the ledger knows them, under the secret of now.
     pub fn subjects(&self) -> Subjects {
         self.subject_keys.current_subjects(self.state.load().rules.frame.ipv6_prefix)
     }
 
     /// The same under every secret that still counts.
-    pub(crate) fn all_subjects(&self) -> impl Iterator<Item = Subjects> + use<'_, S, C, L> {
+    pub fn all_subjects(&self) -> impl Iterator<Item = Subjects> + use<'_, S, C, L> {
         self.subject_keys.subjects(self.state.load().rules.frame.ipv6_prefix)
     }
 
@@ -239,6 +275,7 @@ fn event(at: Timestamp, by: &str, change: Change) -> Event {
     let by = by.to_owned();
     match change {
         Change::Impose { subject, kind, until, reason } => {
+            let until = until.min(at.plus(MAX_SANCTION));
             Event::SanctionImposed { at, subject, kind, until, reason, author: Author::Operator(by) }
         }
         Change::Lift { subject, kind } => Event::SanctionLifted { at, subject, kind, by },

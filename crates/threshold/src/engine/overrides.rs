@@ -10,7 +10,7 @@ use threshold_core::{
 
 use super::names::Blames;
 use super::rules::{Frame, Keys, Rule, Rules, Scaled, Secrets, Sized, at_risk};
-use crate::policy::Per;
+use crate::policy::{Cost, Per};
 
 pub use threshold_core::ledger::Override;
 
@@ -132,6 +132,7 @@ fn ready_for(
     let rate = raised(change, kind)?;
     let algorithm = Algorithm::new(kind, &rate)?;
     let about = rule.numbers.all().next().map(|sized| sized.about);
+    let least = if let Cost::Each(each) = rule.cost { each.get() } else { 1 };
     let blamed = about.is_some_and(|about| about.blames != Blames::Nobody);
     Ok(Ready {
         keys: secrets.keys(
@@ -140,7 +141,7 @@ fn ready_for(
             about.map_or_else(Default::default, |about| about.rate.unit()),
         ),
         algorithm,
-        scaled: if blamed { frame.scale(&rate, kind, 1) } else { None },
+        scaled: if blamed { frame.scale(&rate, kind, least) } else { None },
         rank: (change.priority, change.subject.is_some(), age),
         expires: change.expires,
     })

@@ -8,8 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use threshold_core::ledger::Retention;
 use threshold_core::standing::{Reputation, Risk};
-use threshold_core::{Algorithm, AlgorithmKind, LimitId, LimitKey, Rate, Secret, Step, Timestamp, Unit};
+use threshold_core::{
+    Algorithm, AlgorithmKind, LimitId, LimitKey, Rate, Secret, Span, Step, Timestamp, Unit,
+};
 
 use super::names::About;
 use super::overrides::{self, Override, OverrideError};
@@ -41,6 +44,10 @@ pub struct Rules {
     pub(crate) inner: Vec<Rule>,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
+    /// How long the ledger keeps what.
+    pub(crate) retention: Retention,
+    /// The longest that any limit makes somebody wait.
+    pub(crate) longest: Span,
     /// Who is bound by nothing, and who is refused.
     pub(crate) lists: Option<Lists>,
     /// What follows when somebody goes over again and again.

@@ -22,8 +22,8 @@ pub const UNDECLARED_BYTES: u64 = 64 * 1024;
 pub(crate) struct Plan {
     pub(crate) batch: Batch,
     pub(crate) steps: SmallVec<[Planned; 4]>,
-    /// The steps that a bad name has made smaller, and their capacities without that.
-    pub(crate) scaled: Vec<(usize, u64)>,
+    /// The steps that a bad name has made smaller, and what they would be without it.
+    pub(crate) scaled: Vec<(usize, Algorithm)>,
 }
 
 /// What a step of the batch is for.
@@ -48,6 +48,8 @@ pub(crate) enum Role {
     PreviousGate,
     /// The limit itself where an override of another period stands for it: it counts on, and refuses nobody.
     Base,
+    /// The limit itself, which grace has raised.
+    Graced,
 }
 
 /// What the limits are asked about.
@@ -72,18 +74,22 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Risks {
     pub(crate) user: Option<Risk>,
     pub(crate) address: Risk,
+    /// True if somebody claims to be a user and has not proven it.
+    pub(crate) claimed: bool,
 }
 
 impl Risks {
     /// Nothing is held against anybody.
-    pub(crate) const LOW: Self = Self { user: None, address: Risk::Low };
+    pub(crate) const LOW: Self = Self { user: None, address: Risk::Low, claimed: false };
 
     /// That of whom a limit blames.
     fn of(&self, blames: Blames) -> Risk {
         match blames {
             Blames::Nobody => Risk::Low,
             Blames::Address => self.address,
-            Blames::User => self.user.unwrap_or(self.address),
+            // What is counted by a mere name is counted for whoever writes it.
+            Blames::User if self.claimed => Risk::Low,
+            Blames::User | Blames::UserAtAddress => self.user.unwrap_or(self.address),
         }
     }
 }
@@ -124,9 +130,11 @@ fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, pla
     let request = Request { asking, path, asker, ledger_tier, ids, risks, routes: &matched, now };
     let mut own = Plan::default();
     Selecting::new(overrides, &request).add(&retiring.rule, &mut own);
-    for (step, planned) in own.batch.steps().iter().zip(&own.steps) {
+    for (place, (step, planned)) in own.batch.steps().iter().zip(&own.steps).enumerate() {
         // What its successor counts as well is charged once.
         if !plan.batch.steps().iter().any(|other| other.key == step.key) {
+            let base = own.scaled.iter().find(|(scaled, _)| *scaled == place);
+            plan.scaled.extend(base.map(|(_, base)| (plan.steps.len(), *base)));
             plan.push(step, *planned);
         }
     }
@@ -234,6 +242,12 @@ impl<'a> Selecting<'a> {
         if let Some(previous) = &keys.previous {
             push(Role::Previous, previous.key_of(subject), own);
         }
+        if keys.previous.is_some() {
+            plan.scale_previous();
+        }
+        let mut push = |role, key, step: Step| {
+            plan.push(&Step { key, ..step }, Planned { about: sized.about, role });
+        };
         for (prefix, algorithm) in &sized.aggregates {
             let network = self.request.asker.network(*prefix);
             let network = network.and_then(|network| self.request.asker.subject_at(&rule.per, &network));
@@ -267,12 +281,20 @@ impl Plan {
         self.scaled.clear();
     }
 
+    /// Remembers of the step under the secret before what it would be without a bad name: the same as the limit's.
+    fn scale_previous(&mut self) {
+        let Some(limit) = self.steps.iter().rposition(|planned| planned.role == Role::Limit) else { return };
+        if let Some((_, base)) = self.scaled.iter().find(|(place, _)| *place == limit).copied() {
+            self.scaled.push((self.steps.len() - 1, base));
+        }
+    }
+
     /// Gives the limit that was added last a smaller algorithm.
     #[cold]
     fn scale_last(&mut self, scaled: Algorithm) {
         let Some(place) = self.steps.iter().rposition(|planned| planned.role == Role::Limit) else { return };
         if let Some(step) = self.batch.steps_mut().get_mut(place) {
-            self.scaled.push((place, step.algorithm.capacity()));
+            self.scaled.push((place, step.algorithm));
             step.algorithm = scaled;
         }
     }

@@ -4,7 +4,7 @@
 //! a subject whose bits are not all set is not here. The first is so small that it stays near the processor, and answers
 //! alone as long as few are held; the second has room for all.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use hashbrown::HashTable;
@@ -34,6 +34,8 @@ pub(crate) struct Standings {
     most: usize,
     /// How many could not be kept for want of room.
     dropped: AtomicUsize,
+    /// True if some were dropped since somebody asked: the ledger has more than is here.
+    incomplete: AtomicBool,
 }
 
 /// Which subjects there may be: some bits for each, in one word. Each shard has words of its own.
@@ -77,11 +79,18 @@ impl Held {
         self.ends[kind as usize]
     }
 
-    /// The later end of each sanction, and what else is held against the first.
+    /// What is held against one that is known by two ids, or against two that ask together: the later end of each
+    /// sanction, the more strikes, the worse score.
     #[must_use]
-    pub(crate) fn worst(mut self, other: &Self) -> Self {
+    pub(crate) fn and(mut self, other: &Self) -> Self {
         for (end, other) in self.ends.iter_mut().zip(other.ends) {
             *end = (*end).max(other);
+        }
+        if self.strikes.parts() < other.strikes.parts() {
+            self.strikes = other.strikes;
+        }
+        if self.score.parts().0 > other.score.parts().0 {
+            self.score = other.score;
         }
         self
     }
@@ -109,6 +118,7 @@ impl Standings {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             most: most.div_ceil(SHARDS).max(1),
             dropped: AtomicUsize::new(0),
+            incomplete: AtomicBool::new(false),
         }
     }
 
@@ -187,7 +197,7 @@ impl Standings {
 
     fn add(&self, shard: &mut Shard, entry: Entry, counting: &Counting<'_>) {
         if shard.entries.len() >= self.most && !self.make_room(shard, &entry, counting) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.drop_some(1);
             return;
         }
         // First the bits: who is in the shard and not in the filter would not be found.
@@ -195,6 +205,16 @@ impl Standings {
         self.far.add(entry.id);
         shard.push(entry);
         self.count.fetch_add(1, Ordering::Release);
+    }
+
+    fn drop_some(&self, how_many: usize) {
+        self.dropped.fetch_add(how_many, Ordering::Relaxed);
+        self.incomplete.store(true, Ordering::Release);
+    }
+
+    /// True if some were dropped since the last time this was asked.
+    pub(crate) fn take_incomplete(&self) -> bool {
+        self.incomplete.swap(false, Ordering::AcqRel)
     }
 
     /// Drops what counts no more, or else what is no sanction: the ledger still has it. False if all are sanctions, or
@@ -206,7 +226,7 @@ impl Standings {
             let dropped =
                 shard.entries.iter().filter(|entry| !entry.held.is_sanctioned(counting.now)).count();
             shard.keep(|held| held.is_sanctioned(counting.now));
-            self.dropped.fetch_add(dropped, Ordering::Relaxed);
+            self.drop_some(dropped);
         }
         self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
         shard.entries.len() < before

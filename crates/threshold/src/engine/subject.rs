@@ -14,6 +14,8 @@ pub(crate) struct Asker<'a> {
     client: IpAddr,
     address: AddressKey,
     tenant: Option<&'a str>,
+    /// The tenant that the request names, believed or not.
+    claimed_tenant: Option<&'a str>,
     /// The tenant's tier, by its index.
     pub(crate) tier: Option<usize>,
     user: Option<&'a str>,
@@ -111,7 +113,7 @@ fn named(parts: &[(Mark, &[u8])]) -> Subject {
 }
 
 /// An account, a source of logins, or both together.
-pub(crate) fn login_subject(account: Option<&str>, from: Option<Origin<'_>>, ipv6_prefix: u8) -> Subject {
+fn login_subject(account: Option<&str>, from: Option<Origin<'_>>, ipv6_prefix: u8) -> Subject {
     let mut name = named(&[(Mark::Login, &[])]);
     if let Some(account) = account {
         name.push_marked(Mark::Account as u8, account.as_bytes());
@@ -153,6 +155,11 @@ impl SubjectKeys {
         std::iter::once(&self.current).chain(&self.previous)
     }
 
+    /// The maker under the secret before.
+    pub(crate) const fn previous(&self) -> Option<&SubjectKey> {
+        self.previous.as_ref()
+    }
+
     /// The maker under the secret of now.
     #[inline]
     pub(crate) const fn current(&self) -> &SubjectKey {
@@ -186,6 +193,7 @@ impl<'a> Asker<'a> {
             client: identity.client.to_canonical(),
             address: address_key(identity.client, frame.ipv6_prefix),
             tenant: identity.tenant.as_deref().filter(|_| believed),
+            claimed_tenant: identity.tenant.as_deref(),
             tier: known.or_else(|| frame.tier(identity.tier.as_deref()?)).or(frame.unknown_tier),
             user: identity.user.as_deref(),
             proven: identity.user_kind.is_none_or(|kind| kind.verified()),
@@ -279,15 +287,22 @@ impl<'a> Asker<'a> {
         (self.tenant, self.tier) = (Some(tenant), tier.or(self.tier));
     }
 
-    /// True if `user` is in `names`, alone or behind its tenant and a slash.
-    pub(crate) fn is_named(&self, names: &std::collections::HashSet<String>, proven: bool) -> bool {
-        let Some(user) = self.user.filter(|_| self.proven || !proven) else { return false };
-        names.contains(user) || self.tenant.is_some_and(|tenant| names.contains(&format!("{tenant}/{user}")))
+    /// The user's name, and whether it was proven.
+    pub(crate) const fn user(&self) -> Option<(&'a str, bool)> {
+        match self.user {
+            Some(user) => Some((user, self.proven)),
+            None => None,
+        }
     }
 
     /// The tenant that it belongs to.
     pub(crate) const fn tenant(&self) -> Option<&'a str> {
         self.tenant
+    }
+
+    /// The tenant that the request names, believed or not.
+    pub(crate) const fn claimed_tenant(&self) -> Option<&'a str> {
+        self.claimed_tenant
     }
 
     /// The client's address.

@@ -9,9 +9,10 @@ use super::MAX_ID_BYTES;
 /// case folded, and without characters that nobody sees. So `ＡＬＩＣＥ`, `Alice ` and `alice` are one account,
 /// and an attacker cannot mint fresh budgets by spelling one name in many ways.
 ///
-/// Nothing if nothing is left, or if the name is longer than [`MAX_ID_BYTES`], before or after.
+/// Nothing if nothing is left, or if what is left is longer than [`MAX_ID_BYTES`].
 #[must_use]
 pub fn fold_account(name: &str) -> Option<String> {
+    let name = strip(name);
     if name.len() > MAX_ID_BYTES {
         return None;
     }
@@ -20,6 +21,12 @@ pub fn fold_account(name: &str) -> Option<String> {
     let folded: String = once.default_case_fold().nfkc().collect();
     let folded = folded.trim();
     (!folded.is_empty() && folded.len() <= MAX_ID_BYTES).then(|| folded.to_owned())
+}
+
+/// Without white space around it, and without characters that nobody sees.
+pub(crate) fn strip(name: &str) -> String {
+    let seen: String = name.chars().filter(|c| !is_ignorable(*c)).collect();
+    seen.trim().to_owned()
 }
 
 /// The characters that Unicode calls default ignorable: they change how text looks or breaks, never what it

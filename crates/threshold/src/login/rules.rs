@@ -4,10 +4,12 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use threshold_core::standing::Lockout;
-use threshold_core::{Algorithm, AlgorithmKind, Batch, LimitId, Mode, Rate, Span, Step, Subject, Unit};
+use threshold_core::{
+    Algorithm, AlgorithmKind, Key, LimitId, Mode, Rate, Span, Step, Subject, SubjectId, Unit,
+};
 
-use super::Counts;
-use crate::engine::{BuildRulesError, Keys, Origin, Secrets, login_subject};
+use super::{Charges, Counts};
+use crate::engine::{BuildRulesError, Keys, Origin, Secrets, Subjects};
 use crate::policy::{self, Policy};
 
 /// The limits of logins.
@@ -22,6 +24,9 @@ struct LoginLimit {
     algorithm: Algorithm,
     keys: Keys,
 }
+
+/// Keeps these subjects apart from those of any limit of the policy.
+const LOGIN: u8 = 0xFF;
 
 /// The most that a log is kept of; beyond it counters fade.
 const MOST_LOGGED: u64 = 1_000;
@@ -42,35 +47,47 @@ impl LoginRules {
         })
     }
 
-    /// What an attempt is charged, and what each step is for.
-    pub(super) fn batch(
-        &self,
-        account: Option<&str>,
-        origin: Origin<'_>,
-        ipv6_prefix: u8,
-    ) -> (Batch, Vec<Counts>) {
-        let (mut batch, mut counts) = (Batch::default(), Vec::new());
-        let mut add = |limit: &LoginLimit, subject: &Subject, what, mode| {
-            for key in limit.keys.all() {
-                let step = Step::consume(key.key_of(subject), limit.algorithm, NonZeroU64::MIN);
-                // There are six at most.
-                if batch.push(Step { mode, ..step }).is_ok() {
-                    counts.push(what);
+    /// What an attempt is charged; `names` are those of the secret of now and of the one before.
+    pub(super) fn charges(&self, account: Option<&str>, origin: Origin<'_>, names: &[Subjects]) -> Charges {
+        let mut charges = Charges::default();
+        let known = matches!(origin, Origin::Device(_));
+        for (place, names) in names.iter().enumerate() {
+            let mut add = |limit: &LoginLimit, subject: SubjectId, what, mode| {
+                if let Some(step) = limit.step(subject, place) {
+                    charges.push(Step { mode, ..step }, what);
                 }
+            };
+            let from = match origin {
+                Origin::Address(client) => names.address(client),
+                Origin::Device(token) => names.device(token),
+            };
+            add(&self.address, from, Counts::Address, Mode::Enforce);
+            if let Some(account) = account {
+                add(&self.account, names.source(account, origin), Counts::Account, Mode::Enforce);
+                let mode = if known { Mode::Observe } else { Mode::Enforce };
+                add(&self.ceiling, names.account(account), Counts::Ceiling, mode);
             }
-        };
-        add(&self.address, &login_subject(None, Some(origin), ipv6_prefix), Counts::Address, Mode::Enforce);
-        if let Some(account) = account {
-            let both = login_subject(Some(account), Some(origin), ipv6_prefix);
-            add(&self.account, &both, Counts::Account, Mode::Enforce);
-            let mode = if matches!(origin, Origin::Device(_)) { Mode::Observe } else { Mode::Enforce };
-            add(&self.ceiling, &login_subject(Some(account), None, ipv6_prefix), Counts::Ceiling, mode);
         }
-        (batch, counts)
+        charges
+    }
+
+    /// The keys of what was tried at an account from one source.
+    pub(crate) fn keys_of(&self, source: SubjectId) -> Vec<Key> {
+        (0..2).filter_map(|place| Some(self.account.step(source, place)?.key)).collect()
     }
 }
 
 impl LoginLimit {
+    /// One attempt of a subject under the secret of that place.
+    fn step(&self, subject: SubjectId, place: usize) -> Option<Step> {
+        let [low, high] = subject.halves().map(u64::to_le_bytes);
+        let mut name = Subject::default();
+        name.push_marked(LOGIN, &low);
+        name.push_marked(0, &high);
+        let key = self.keys.all().nth(place)?.key_of(&name);
+        Some(Step::consume(key, self.algorithm, NonZeroU64::MIN))
+    }
+
     /// Exact in every interval: what guards passwords is worth the bytes.
     fn new(id: &str, rate: Rate, secrets: &Secrets) -> Result<Self, BuildRulesError> {
         let id = LimitId::new(id).expect("the names above are well formed");

@@ -201,10 +201,24 @@ async fn a_name_that_anybody_can_write_is_never_banned() {
         service.drain(&forger, 4).await;
         wait_seconds(&service, 360);
     }
+    assert_eq!(service.engine.standing_figures().0, 0, "nor anybody's network: who used it up is unknown");
+    let victim = Ask { peer: "192.0.2.77".parse().unwrap(), ..forger.clone() };
+    assert_eq!(seen(&service.ask(&victim).await), "allowed");
+}
+
+#[tokio::test]
+async fn a_limit_by_name_and_address_is_held_against_the_address() {
+    let policy = "[identity]\nuser = { cookie = \"name\" }\n[[limit]]\nid = \"one\"\nlayer = \"user\"\nper = [\"user\", \"ip\"]\nrate = \"2/min\"\n[ladder]\n";
+    let service = Service::new(policy);
+    let forger = Ask { peer: "203.0.113.9".parse().unwrap(), ..Ask::get("/") }.with("cookie", "name=victim");
+    for _ in 0..8 {
+        service.drain(&forger, 4).await;
+        wait_seconds(&service, 360);
+    }
     assert_eq!(seen(&service.ask(&forger).await), "banned");
     let victim = Ask { peer: "192.0.2.77".parse().unwrap(), ..forger.clone() };
     assert_eq!(seen(&service.ask(&victim).await), "allowed", "only the forger's network is");
-    let page = service.engine.ledger().read(&Query::Changes { after: 0 }).await.unwrap();
+    let page = service.engine.ledger().read_now(&Query::Changes { after: 0 });
     let sanctioned = page.records.iter().filter_map(|record| match record {
         Record::Sanction(sanction) => Some(sanction.subject.kind()),
         _ => None,

@@ -88,14 +88,20 @@ async fn a_lockout_is_for_one_account_and_one_source() {
 #[tokio::test]
 async fn five_attempts_at_an_account_in_fifteen_minutes_and_twenty_from_an_address_in_five() {
     let service = Service::new("[login]\nlockout = []\n");
-    for _ in 0..5 {
+    for _ in 0..4 {
         assert!(attempt(&service, "alice", 1, false).await.allowed);
     }
+    let fifth = attempt(&service, "alice", 1, false).await;
+    assert_eq!((fifth.allowed, seconds(&fifth)), (false, 900), "it was tried, and the next would not be");
     let sixth = attempt(&service, "alice", 1, false).await;
     assert_eq!((sixth.allowed, seconds(&sixth)), (false, 900));
-    for account in 0..15 {
+    for account in 0..14 {
         assert!(attempt(&service, &format!("account {account}"), 1, false).await.allowed);
     }
+    assert!(
+        !attempt(&service, "the twentieth", 1, false).await.allowed,
+        "it was tried, and the next would not be"
+    );
     let answer = attempt(&service, "one more", 1, false).await;
     assert_eq!((answer.allowed, seconds(&answer)), (false, 300));
     assert!(attempt(&service, "one more", 2, false).await.allowed, "from elsewhere");

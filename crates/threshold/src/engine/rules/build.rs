@@ -72,9 +72,11 @@ impl Rules {
         let identifier = Identifier::new(identity)?;
         let response = Response::new(policy, frame.reputation)?;
         let lists = policy.lists.as_ref().map(Lists::new);
+        let longest = edge.iter().chain(&inner).map(Rule::window).max().unwrap_or_default();
         let login = LoginRules::new(policy, secrets)?;
+        let retention = response::retention(policy, &response);
         let (frame, retiring) = (Arc::new(frame), Vec::new());
-        Ok(Self { identifier, frame, edge, inner, retiring, lists, response, login })
+        Ok(Self { identifier, frame, edge, inner, retiring, retention, longest, lists, response, login })
     }
 }
 
@@ -168,7 +170,9 @@ impl Frame {
 
 /// Whom a limit holds its refusals against.
 fn blames(limit: &Limit) -> Blames {
+    let by_address = policy::subjects(limit).contains(&policy::Per::Ip);
     match policy::blamed(limit) {
+        Some(policy::Per::User) if by_address => Blames::UserAtAddress,
         Some(policy::Per::User) => Blames::User,
         Some(_) => Blames::Address,
         None => Blames::Nobody,

@@ -1,9 +1,9 @@
 //! What abuse is answered with, made ready: lists, ladder, reputation, and what is written down about a violation.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use threshold_core::ledger::Evidence;
+use threshold_core::ledger::{Evidence, Retention};
 use threshold_core::standing::{Ladder, LadderError, Looks, Reputation, ReputationError, Violation};
 use threshold_core::{Rate, Span, Subject, SubjectKey, SubjectKind};
 
@@ -32,7 +32,8 @@ pub(crate) struct Lists {
 
 struct List {
     networks: Networks,
-    users: HashSet<String>,
+    /// By tenant; those of any tenant under none.
+    users: HashMap<Option<String>, HashSet<String>>,
     tenants: HashSet<String>,
 }
 
@@ -74,12 +75,32 @@ pub(super) fn reputation(policy: &Policy) -> Result<Option<Reputation>, Reputati
     recovery.map(|recovery| Reputation::new(written.violation, recovery, bounds, shares)).transpose()
 }
 
+/// How long what is kept: as long as the policy says, and never shorter than it counts.
+pub(super) fn retention(policy: &Policy, response: &Response) -> Retention {
+    let ready_made = Retention::default();
+    let violations = policy.privacy.as_ref().and_then(|privacy| privacy.keep_violations);
+    let lapse = response.ladder.as_ref().map_or(Span::ZERO, |ladder| ladder.lapse());
+    let recovery = response.reputation.as_ref().map_or(Span::ZERO, Reputation::recovery);
+    let failures = policy.login.as_ref().map_or(Span::ZERO, |login| login.lapse);
+    Retention {
+        violations: violations.unwrap_or(ready_made.violations),
+        standings: ready_made.standings.max(lapse).max(recovery),
+        failures: ready_made.failures.max(failures),
+        ..ready_made
+    }
+}
+
 impl Lists {
     pub(super) fn new(lists: &policy::Lists) -> Self {
-        let list = |networks: &[_], users: &[String], tenants: &[String]| List {
-            networks: Networks::new(networks),
-            users: users.iter().cloned().collect(),
-            tenants: tenants.iter().cloned().collect(),
+        let list = |networks: &[_], names: &[String], tenants: &[String]| {
+            let mut users: HashMap<Option<String>, HashSet<String>> = HashMap::new();
+            for name in names {
+                // An empty tenant is none: so that users without one may have slashes in their names.
+                let (tenant, user) =
+                    name.split_once('/').map_or((None, name.as_str()), |(tenant, user)| (Some(tenant), user));
+                users.entry(tenant.map(str::to_owned)).or_default().insert(user.to_owned());
+            }
+            List { networks: Networks::new(networks), users, tenants: tenants.iter().cloned().collect() }
         };
         Self {
             allow: list(&lists.allow, &lists.allow_users, &lists.allow_tenants),
@@ -87,8 +108,8 @@ impl Lists {
         }
     }
 
-    /// What they say of who asks. Who is on both is refused. A user is let pass only on a proven name, and refused on a
-    /// name alone.
+    /// What they say of who asks. Who is on both is refused. A user is let pass only on a proven name and a tenant that is
+    /// believed, and refused on a name alone.
     pub(crate) fn judge(&self, asker: &Asker<'_>) -> Listed {
         match () {
             () if self.deny.names(asker, false) => Listed::Denied,
@@ -100,9 +121,18 @@ impl Lists {
 
 impl List {
     fn names(&self, asker: &Asker<'_>, proven: bool) -> bool {
+        let tenant = if proven { asker.tenant() } else { asker.claimed_tenant() };
         self.networks.contains(asker.client())
-            || (!self.users.is_empty() && asker.is_named(&self.users, proven))
-            || asker.tenant().is_some_and(|tenant| self.tenants.contains(tenant))
+            || (!self.users.is_empty() && self.names_user(asker, tenant, proven))
+            || tenant.is_some_and(|tenant| self.tenants.contains(tenant))
+    }
+
+    fn names_user(&self, asker: &Asker<'_>, tenant: Option<&str>, proven: bool) -> bool {
+        let Some((user, _)) = asker.user().filter(|(_, is_proven)| *is_proven || !proven) else {
+            return false;
+        };
+        let of = Some(tenant.unwrap_or_default().to_owned());
+        [None, of].iter().any(|of| self.users.get(of).is_some_and(|users| users.contains(user)))
     }
 }
 
@@ -136,7 +166,12 @@ pub(crate) fn evidence(
 /// What was sent, as text that is safe to write down.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.get(..MOST_AGENT).unwrap_or(bytes));
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || is_unseen(c) { ' ' } else { c }).collect()
+}
+
+/// True for characters that change how the text around them is shown.
+const fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Two letters that name a country.

@@ -81,7 +81,7 @@ impl Rule {
     }
 
     /// How long what was charged may be felt.
-    fn window(&self) -> Span {
+    pub(super) fn window(&self) -> Span {
         let depth = |sized: &Sized| sized.step.algorithm.memory();
         let block = self.block.as_ref().map(|block| block.algorithm.period());
         self.numbers.all().map(depth).chain(block).max().unwrap_or(Span::ZERO)

@@ -207,10 +207,12 @@ pub(crate) fn widened(rate: &Rate, times: u32) -> Option<Rate> {
 fn grace(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
     let ladder = policy.ladder.as_ref()?.ready().ok()?;
     let warns = ladder.rungs().iter().any(|rung| rung.warn);
-    let extra = ladder.grace(size.rate.count());
+    let extra = ladder.grace(size.algorithm.capacity());
     if !warns || extra == 0 || super::super::blamed(limit).is_none() {
         return None;
     }
+    // At least one request, where each costs the same.
+    let extra = if let Cost::Each(each) = cost(limit, size.rate) { extra.max(each.get()) } else { extra };
     let period = size.algorithm.period();
     Some(format!(
         "the ladder's grace lets at most {} more through in each {period}",
