@@ -17,7 +17,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
 use crate::rate::Unit;
-pub(crate) use words::WordHasher;
+pub(crate) use words::{Absorbing, WordHasher};
 
 /// The secret behind every key. Its `Debug` form never shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -162,13 +162,7 @@ impl Subject {
     /// Adds a part with a mark that says what it is.
     #[inline(always)]
     pub fn push_marked(&mut self, mark: u8, part: &[u8]) {
-        // No part is as long as 2⁵⁶ bytes.
-        self.write(u64::from(mark) << 56 | part.len() as u64);
-        let (words, rest) = part.as_chunks();
-        words.iter().for_each(|word| self.write(u64::from_le_bytes(*word)));
-        if !rest.is_empty() {
-            self.write(last_word(rest));
-        }
+        each_word(mark, part, |word| self.write(word));
     }
 
     /// Makes room for another subject.
@@ -198,6 +192,18 @@ impl Subject {
     #[inline]
     pub(crate) fn words(&self) -> &[u64] {
         self.here.get(..self.length).unwrap_or(&self.spilled)
+    }
+}
+
+/// Hands a part with its mark to `sink`, as words: first what it is and how long, then the part itself.
+#[inline(always)]
+pub(crate) fn each_word(mark: u8, part: &[u8], mut sink: impl FnMut(u64)) {
+    // No part is as long as 2⁵⁶ bytes.
+    sink(u64::from(mark) << 56 | part.len() as u64);
+    let (words, rest) = part.as_chunks();
+    words.iter().for_each(|word| sink(u64::from_le_bytes(*word)));
+    if !rest.is_empty() {
+        sink(last_word(rest));
     }
 }
 

@@ -23,7 +23,7 @@ pub use records::{
     Audit, Author, Device, Failures, Lifted, Override, Page, Query, Record, Sanction, SanctionKind, Standing,
     Tenant, ViolationRecord,
 };
-pub use subject::{SubjectId, SubjectIdError, SubjectKey, SubjectKind};
+pub use subject::{Naming, SubjectId, SubjectIdError, SubjectKey, SubjectKind};
 
 /// The most records of one page.
 pub const PAGE: usize = 1_000;

@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use smallvec::SmallVec;
 use threshold_core::ledger::SanctionKind;
-use threshold_core::{Clock, Ledger, Outcome, PermitId, Retry, Store, StoreError, SubjectId, Timestamp};
+use threshold_core::{
+    Clock, Ledger, Outcome, PermitId, Retry, Store, StoreError, SubjectId, SubjectKey, Timestamp,
+};
 use threshold_store::{MemoryLedger, MemoryStore, SystemClock};
 
 use crate::event::Event;
@@ -31,7 +32,7 @@ use crate::route::Path;
 use decide::{Asked, Refused};
 use operate::Settings;
 use overrides::Overrides;
-use rules::Listed;
+use rules::{Listed, Lists};
 use select::{Plan, Request, Risks};
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
@@ -77,6 +78,8 @@ struct State {
     overrides: Overrides,
     /// The overrides of each retiring limit.
     retiring: Vec<Overrides>,
+    /// True if some override is for one subject only.
+    names_subjects: bool,
     /// The tiers of tenants that the ledger knows.
     tenants: std::collections::HashMap<SubjectId, String>,
 }
@@ -124,6 +127,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             rules: Arc::new(rules),
             overrides: Overrides::default(),
             retiring: Vec::new(),
+            names_subjects: false,
             tenants: Default::default(),
         };
         Self {
@@ -211,41 +215,76 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             }
         };
         let matched = state.rules.frame.routes.matches(asking.facts.method, asking.facts.host, path);
-        let (asker, ledger_tier) = self.asker(state, asking);
-        let Some(risks) = self.meet(state, &asker, decision) else { return false };
-        let ids = self.ids(state, &asker);
-        let request = Request {
-            asking,
-            path,
-            asker,
-            ledger_tier,
-            ids: &ids,
-            risks,
-            routes: &matched,
-            now: decision.at,
-        };
-        let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
-        select::edge(state, &request, edge);
-        edge.batch.steps().iter().for_each(|step| self.edge.prefetch(&step.key));
-        // Before the edge judges, so that the waits for memory overlap.
-        select::inner(state, &request, inner);
-        inner.batch.steps().iter().for_each(|step| self.store.prefetch(&step.key));
+        let ids;
+        let mut request = Request::new(&state.rules.frame, asking, (path, &matched), decision.at);
+        if !state.tenants.is_empty() {
+            self.believe(state, &mut request);
+        }
+        if let Some(lists) = &state.rules.lists
+            && !obey(lists, &request, decision)
+        {
+            return false;
+        }
+        if state.names_subjects {
+            ids = request.asker.ids(&self.subject_keys);
+            request.ids = &ids;
+        }
+        self.plan(state, &request, decision);
+        // After the limits are planned, so that the waits for memory overlap.
+        if self.may_be_held(&request.asker) && !self.reconsider(state, &mut request, decision) {
+            return false;
+        }
         self.pass_edge(decision) && !decision.inner.plan.steps.is_empty()
     }
 
-    /// Who asks, and the name of its tier if the ledger says so.
+    /// Plans all layers, and has the stores get at what they will need.
     #[inline]
-    fn asker<'a>(&self, state: &'a State, asking: &Asking<'a>) -> (Asker<'a>, Option<&'a str>) {
+    fn plan(&self, state: &State, request: &Request<'_>, decision: &mut Decision) {
+        let (edge, inner) = (&mut decision.edge.plan, &mut decision.inner.plan);
+        select::edge(state, request, edge);
+        edge.batch.steps().iter().for_each(|step| self.edge.prefetch(&step.key));
+        // Before the edge judges, so that the waits for memory overlap.
+        select::inner(state, request, inner);
+        inner.batch.steps().iter().for_each(|step| self.store.prefetch(&step.key));
+    }
+
+    /// Plans anew for somebody that something is held against; false if it is refused for that.
+    #[cold]
+    fn reconsider(&self, state: &State, request: &mut Request<'_>, decision: &mut Decision) -> bool {
+        let risks = self.weigh(state, &request.asker, decision);
+        if risks != Some(Risks::LOW) {
+            decision.edge.plan.clear();
+            decision.inner.plan.clear();
+        }
+        let Some(risks) = risks else { return false };
+        if risks != Risks::LOW {
+            request.risks = risks;
+            self.plan(state, request, decision);
+        }
+        true
+    }
+
+    /// Believes the tenant if the ledger knows it, and the policy does not list it itself.
+    #[cold]
+    fn believe<'a>(&self, state: &'a State, request: &mut Request<'a>) {
+        request.ledger_tier = self.ledger_tier(state, request.asking);
+        if let (Some(tier), Some(tenant)) = (request.ledger_tier, request.asking.identity.tenant.as_deref()) {
+            request.asker.believe(tenant, state.rules.frame.tier(tier));
+        }
+    }
+
+    /// Who asks.
+    fn asker<'a>(&self, state: &State, asking: &Asking<'a>) -> Asker<'a> {
         let mut asker = Asker::new(&state.rules.frame, asking.identity, asking.extras.account);
-        let tier = if state.tenants.is_empty() { None } else { self.ledger_tier(state, asking) };
-        if let (Some(tier), Some(tenant)) = (tier, asking.identity.tenant.as_deref()) {
+        if let (Some(tier), Some(tenant)) =
+            (self.ledger_tier(state, asking), asking.identity.tenant.as_deref())
+        {
             asker.believe(tenant, state.rules.frame.tier(tier));
         }
-        (asker, tier)
+        asker
     }
 
     /// The tier that the ledger has for the tenant, unless the policy lists the tenant itself.
-    #[cold]
     fn ledger_tier<'a>(&self, state: &'a State, asking: &Asking<'_>) -> Option<&'a str> {
         let tenant = asking.identity.tenant.as_deref()?;
         if state.rules.frame.tenants.contains_key(tenant) {
@@ -255,50 +294,41 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         subjects.find_map(|subjects| state.tenants.get(&subjects.tenant(tenant))).map(String::as_str)
     }
 
-    /// Everybody that who asks is, if some override is for one of them.
-    #[inline]
-    fn ids(&self, state: &State, asker: &Asker<'_>) -> SmallVec<[SubjectId; 4]> {
-        let named = state.overrides.names_subjects() || state.retiring.iter().any(Overrides::names_subjects);
-        if named { asker.ids(&self.subject_keys) } else { SmallVec::new() }
+    /// Applies lists and sanctions: how much who asks is trusted; none if there is nothing more to ask.
+    fn meet(&self, state: &State, request: &Request<'_>, decision: &mut Decision) -> Option<Risks> {
+        match &state.rules.lists {
+            Some(lists) if !obey(lists, request, decision) => None,
+            _ => self.weigh(state, &request.asker, decision),
+        }
     }
 
-    /// Applies lists and sanctions: how much who asks is trusted; none if there is nothing more to ask.
+    /// False if nothing is held against who asks: the common case, answered without a lock.
     #[inline]
-    fn meet(&self, state: &State, asker: &Asker<'_>, decision: &mut Decision) -> Option<Risks> {
-        if let Some(lists) = &state.rules.lists {
-            match lists.judge(asker) {
-                Listed::No => {}
-                Listed::Allowed => return None,
-                Listed::Denied => {
-                    decision.refused = Some(Refused::Listed);
-                    return None;
-                }
-            }
-        }
+    fn may_be_held(&self, asker: &Asker<'_>) -> bool {
         if self.standings.is_empty() {
-            return Some(Risks::LOW);
+            return false;
         }
+        let may_hold = |key: &SubjectKey| {
+            let user = asker.naming_user(key);
+            // Both are asked, not one after the other: neither waits for the other's memory.
+            self.standings.may_hold(asker.naming_address(key).low())
+                | user.is_some_and(|user| self.standings.may_hold(user.low()))
+        };
+        may_hold(self.subject_keys.current()) || self.subject_keys.previous().is_some_and(may_hold)
+    }
+
+    /// What follows from what is held against the user and the address.
+    #[cold]
+    fn weigh(&self, state: &State, asker: &Asker<'_>, decision: &mut Decision) -> Option<Risks> {
+        let now = decision.at;
         let (mut user, mut address) = (None, None);
         for key in self.subject_keys.all() {
             address = together(address, self.standings.find(&asker.address_id(key)));
             user = together(user, asker.user_id(key).and_then(|id| self.standings.find(&id)));
         }
-        match (user, address) {
-            (None, None) => Some(Risks::LOW),
-            _ => self.weigh(state, asker, (user, address), decision),
+        if user.is_none() && address.is_none() {
+            return Some(Risks::LOW);
         }
-    }
-
-    /// What follows from what is held against the user and the address.
-    #[cold]
-    fn weigh(
-        &self,
-        state: &State,
-        asker: &Asker<'_>,
-        (user, address): (Option<Held>, Option<Held>),
-        decision: &mut Decision,
-    ) -> Option<Risks> {
-        let now = decision.at;
         let (of_user, of_address) = (user.unwrap_or_default(), address.unwrap_or_default());
         let all = of_user.and(&of_address);
         let [cooldown, shadow, ban] = SanctionKind::ALL.map(|kind| all.until(kind));
@@ -353,9 +383,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     fn plan_anyway(&self, state: &State, asking: &Asking<'_>, now: Timestamp) -> Option<(Plan, Plan)> {
         let path = Path::read(asking.facts.path).ok()?;
         let matched = state.rules.frame.routes.matches(asking.facts.method, asking.facts.host, &path);
-        let (asker, ledger_tier) = self.asker(state, asking);
-        let (ids, risks, routes) = (self.ids(state, &asker), Risks::LOW, &matched);
-        let request = Request { asking, path: &path, asker, ledger_tier, ids: &ids, risks, routes, now };
+        let mut request = Request::new(&state.rules.frame, asking, (&path, &matched), now);
+        self.believe(state, &mut request);
+        let ids = request.asker.ids(&self.subject_keys);
+        request.ids = &ids;
         let mut plans = (Plan::default(), Plan::default());
         select::edge(state, &request, &mut plans.0);
         select::inner(state, &request, &mut plans.1);
@@ -422,6 +453,16 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub const fn ledger(&self) -> &L {
         &self.ledger
     }
+}
+
+/// Does what the lists say; false if there is nothing more to ask.
+#[cold]
+fn obey(lists: &Lists, request: &Request<'_>, decision: &mut Decision) -> bool {
+    let listed = lists.judge(&request.asker, request.asking.identity.tenant.as_deref());
+    if listed == Listed::Denied {
+        decision.refused = Some(Refused::Listed);
+    }
+    listed == Listed::No
 }
 
 /// What is held against one that is known by two ids.

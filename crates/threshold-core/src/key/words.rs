@@ -23,12 +23,53 @@ impl WordHasher {
     pub(crate) fn hash(&self, words: &[u64]) -> [u64; 2] {
         let mut state = self.0;
         words.iter().for_each(|word| absorb(&mut state, *word));
-        absorb(&mut state, (words.len() as u64) << 59);
-        state[2] ^= 0xee;
-        let low = squeeze(&mut state);
-        state[1] ^= 0xdd;
-        [low, squeeze(&mut state)]
+        finish(state, words.len() as u64)
     }
+}
+
+/// A hash in the making, for words that need not be kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Absorbing {
+    state: [u64; 4],
+    words: u64,
+}
+
+impl WordHasher {
+    #[inline(always)]
+    pub(crate) const fn begin(&self) -> Absorbing {
+        Absorbing { state: self.0, words: 0 }
+    }
+}
+
+impl Absorbing {
+    #[inline(always)]
+    pub(crate) const fn absorb(&mut self, word: u64) {
+        absorb(&mut self.state, word);
+        self.words += 1;
+    }
+
+    /// The same as [`WordHasher::hash`] of the words together.
+    #[inline(always)]
+    pub(crate) const fn finish(self) -> [u64; 2] {
+        finish(self.state, self.words)
+    }
+
+    /// The lower half alone, for two thirds of the price.
+    #[inline(always)]
+    pub(crate) const fn finish_low(mut self) -> u64 {
+        absorb(&mut self.state, self.words << 59);
+        self.state[2] ^= 0xee;
+        squeeze(&mut self.state)
+    }
+}
+
+#[inline(always)]
+const fn finish(mut state: [u64; 4], words: u64) -> [u64; 2] {
+    absorb(&mut state, words << 59);
+    state[2] ^= 0xee;
+    let low = squeeze(&mut state);
+    state[1] ^= 0xdd;
+    [low, squeeze(&mut state)]
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::key::{Secret, Subject};
+use crate::key::{Absorbing, Secret, Subject, each_word};
 
 /// Whom something is held against or granted to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +72,43 @@ impl SubjectKey {
     #[inline]
     pub fn id(&self, kind: SubjectKind, name: &Subject) -> SubjectId {
         SubjectId { kind, hash: self.0.hash(name.words()) }
+    }
+}
+
+/// An id in the making: the parts of a name one after the other, none of which is kept.
+#[derive(Clone, Copy)]
+pub struct Naming(Absorbing);
+
+impl SubjectKey {
+    /// Begins an id whose parts come one by one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn begin(&self) -> Naming {
+        Naming(self.0.begin())
+    }
+}
+
+impl Naming {
+    /// The same with a part more, and a mark that says what it is.
+    #[must_use]
+    #[inline(always)]
+    pub fn with(mut self, mark: u8, part: &[u8]) -> Self {
+        each_word(mark, part, |word| self.0.absorb(word));
+        self
+    }
+
+    /// The lower half of the id's hash, which is cheaper to have.
+    #[must_use]
+    #[inline(always)]
+    pub const fn low(self) -> u64 {
+        self.0.finish_low()
+    }
+
+    /// The id: the same as [`SubjectKey::id`] of these parts in one [`Subject`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn id(self, kind: SubjectKind) -> SubjectId {
+        SubjectId { kind, hash: self.0.finish() }
     }
 }
 
@@ -176,6 +213,20 @@ mod tests {
         assert_ne!(id(&one), id(&other));
         assert_ne!(one.fingerprint(), other.fingerprint());
         assert_eq!(one.fingerprint(), Secret::new([7; 16]).fingerprint());
+    }
+
+    #[test]
+    fn parts_one_by_one_make_the_same_id() {
+        let key = Secret::new([7; 16]).subject_key();
+        for length in 0..40 {
+            let (one, other) = (vec![b'a'; length], vec![b'b'; 39 - length]);
+            let mut name = Subject::default();
+            name.push_marked(1, &one);
+            name.push_marked(2, &other);
+            let naming = key.begin().with(1, &one).with(2, &other);
+            let id = key.id(SubjectKind::User, &name);
+            assert_eq!((naming.id(SubjectKind::User), naming.low()), (id, id.halves()[0]), "{length}");
+        }
     }
 
     #[test]

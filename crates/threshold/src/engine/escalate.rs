@@ -64,7 +64,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let refuses: Vec<bool> = decision.inner.parts().map(|part| part.refuses()).collect();
         let base = self.try_base_of(&decision.inner.plan, |place| refuses.get(place) == Some(&true));
         if !state.rules.response.is_none() {
-            let (asker, _) = self.asker(state, asking);
+            let asker = self.asker(state, asking);
             let blamed = |key: &SubjectKey, blames| blamed(&asker, key, blames);
             if let Some(offence) = self.offence(decision, &base, blamed)
                 && self.hold(state, asking, &offence, decision).await

@@ -138,18 +138,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let asking = Asking { facts, identity, extras };
         let mut decision = Decision::default();
         decision.begin(self.edge.now(), identity);
-        let (asker, ledger_tier) = self.asker(&state, &asking);
-        let held = self.held_against(&asker);
-        let risks = self.meet(&state, &asker, &mut decision);
-        let (ids, now, refused) = (self.ids(&state, &asker), decision.at, decision.refusal());
+        let mut request = Request::new(&state.rules.frame, &asking, (&path, &matched), decision.at);
+        self.believe(&state, &mut request);
+        let held = self.held_against(&request.asker);
+        let risks = self.meet(&state, &request, &mut decision);
+        let refused = decision.refusal();
         if risks.is_none() && refused.is_none() {
             return Ok(Explanation { held, passes: Retry::Now, exempt: true, ..Explanation::none() });
         }
-        let risks = risks.unwrap_or(Risks::LOW);
+        let ids = request.asker.ids(&self.subject_keys);
+        (request.ids, request.risks) = (&ids, risks.unwrap_or(Risks::LOW));
         let first = refused.as_ref().map_or(Retry::Now, |refusal| refusal.retry);
-        let routes = &matched;
-        let request =
-            Request { asking: &asking, path: &path, asker, ledger_tier, ids: &ids, risks, routes, now };
         let (edge, inner) = (&mut decision.edge, &mut decision.inner);
         select::edge(&state, &request, &mut edge.plan);
         select::inner(&state, &request, &mut inner.plan);

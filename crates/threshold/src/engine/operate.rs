@@ -201,7 +201,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let retiring = rules.retiring.iter().map(|retiring| ready(&retiring.rule, &retiring.frame)).collect();
         let overrides = Overrides::new(&all, rules.limits(), &rules.frame, &self.secrets);
         let tenants = settings.tenants.iter().map(|(subject, (_, tier))| (*subject, tier.clone())).collect();
-        self.state.store(Arc::new(State { rules, overrides, retiring, tenants }));
+        let names_subjects = all.iter().any(|one| one.subject.is_some());
+        self.state.store(Arc::new(State { rules, overrides, retiring, names_subjects, tenants }));
     }
 
     /// What still counts at `now`.

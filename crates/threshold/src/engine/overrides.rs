@@ -83,11 +83,6 @@ impl Overrides {
         self.subjects.is_empty() && self.everyone.is_empty()
     }
 
-    /// True if some are for one subject only.
-    pub(crate) fn names_subjects(&self) -> bool {
-        !self.subjects.is_empty()
-    }
-
     /// The one that counts under `rule` for who is all of `ids`.
     #[cold]
     pub(crate) fn find(&self, rule: &Rule, ids: &[SubjectId], now: Timestamp) -> Option<&Ready> {

@@ -8,7 +8,7 @@ use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, Subject
 
 use super::names::{About, Blames};
 use super::overrides::Overrides;
-use super::rules::{Keys, Retiring, RouteFilter, Rule, Sized};
+use super::rules::{Frame, Keys, Retiring, RouteFilter, Rule, Sized};
 use super::subject::{Asker, gate};
 use super::{Asking, State};
 use crate::policy::{Cost, Enforce, Per};
@@ -94,6 +94,20 @@ impl Risks {
     }
 }
 
+impl<'a> Request<'a> {
+    /// What is asked, in the terms of `frame`.
+    #[inline]
+    pub(crate) fn new(
+        frame: &Frame,
+        asking: &'a Asking<'a>,
+        (path, routes): (&'a Path<'a>, &'a Matches),
+        now: Timestamp,
+    ) -> Self {
+        let asker = Asker::new(frame, asking.identity, asking.extras.account);
+        Self { asking, path, asker, ledger_tier: None, ids: &[], risks: Risks::LOW, routes, now }
+    }
+}
+
 /// Plans the edge: by address, before all else.
 pub(crate) fn edge(state: &State, request: &Request<'_>, plan: &mut Plan) {
     let mut selecting = Selecting::new(&state.overrides, request);
@@ -123,11 +137,12 @@ fn retiring(state: &State, request: &Request<'_>, wanted: fn(&Rule) -> bool, pla
 fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, plan: &mut Plan) {
     let Request { asking, path, ledger_tier, ids, risks, now, .. } = *request;
     let matched = retiring.frame.routes.matches(asking.facts.method, asking.facts.host, path);
-    let mut asker = Asker::new(&retiring.frame, asking.identity, asking.extras.account);
-    if let (Some(tier), Some(tenant)) = (ledger_tier, request.asker.tenant()) {
-        asker.believe(tenant, retiring.frame.tier(tier));
+    let tenant = request.asker.tenant();
+    let mut request = Request::new(&retiring.frame, asking, (path, &matched), now);
+    (request.ids, request.risks) = (ids, risks);
+    if let (Some(tier), Some(tenant)) = (ledger_tier, tenant) {
+        request.asker.believe(tenant, retiring.frame.tier(tier));
     }
-    let request = Request { asking, path, asker, ledger_tier, ids, risks, routes: &matched, now };
     let mut own = Plan::default();
     Selecting::new(overrides, &request).add(&retiring.rule, &mut own);
     for (place, (step, planned)) in own.batch.steps().iter().zip(&own.steps).enumerate() {
@@ -144,6 +159,8 @@ fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, pla
 pub(crate) struct Selecting<'a> {
     overrides: &'a Overrides,
     request: &'a Request<'a>,
+    /// True if there are no overrides, and nobody with a bad name asks.
+    ordinary: bool,
     /// The last subject and whom it stands for: most limits in a row count by the same.
     last: Subject,
     last_per: Option<&'a [Per]>,
@@ -167,7 +184,8 @@ pub enum Skipped {
 
 impl<'a> Selecting<'a> {
     pub(crate) fn new(overrides: &'a Overrides, request: &'a Request<'a>) -> Self {
-        Self { overrides, request, last: Subject::default(), last_per: None }
+        let ordinary = overrides.is_empty() && request.risks == Risks::LOW;
+        Self { overrides, request, ordinary, last: Subject::default(), last_per: None }
     }
 
     #[inline]
@@ -186,7 +204,6 @@ impl<'a> Selecting<'a> {
             return Err(Skipped::Route);
         }
         let sized = rule.numbers.of(request.asker.tier).ok_or(Skipped::Tier)?;
-        let overrides = self.overrides;
         self.find_subject(&rule.per).ok_or(Skipped::Subject)?;
         let subject = &self.last;
         let varied = if rule.varies { Some(rule.vary(sized, request).ok_or(Skipped::Cost)?) } else { None };
@@ -198,18 +215,27 @@ impl<'a> Selecting<'a> {
             step.action = action;
             step.mode = rule.mode(&step.key);
         }
-        let mut keys = &sized.keys;
-        let found = if overrides.is_empty() { None } else { overrides.find(rule, request.ids, request.now) };
-        let mut scaled = None;
-        if request.risks != Risks::LOW {
-            let risk = request.risks.of(sized.about.blames);
-            scaled = found.map_or_else(|| sized.scaled(risk), |found| found.scaled(risk));
+        let keys = if self.ordinary { &sized.keys } else { self.adjust((rule, sized), plan) };
+        if rule.has_more(sized) {
+            let subject = subject.clone();
+            self.add_rest((rule, sized), keys, &subject, plan);
         }
-        if let Some(found) = found {
+        Ok(())
+    }
+
+    /// Gives the limit that was added last the numbers that an override or a bad name makes of them; says by whose keys it
+    /// counts.
+    #[cold]
+    fn adjust(&self, (rule, sized): (&'a Rule, &'a Sized), plan: &mut Plan) -> &'a Keys {
+        let (request, mut keys) = (self.request, &sized.keys);
+        let found = self.overrides.find(rule, request.ids, request.now);
+        let risk = request.risks.of(sized.about.blames);
+        let scaled = found.map_or_else(|| sized.scaled(risk), |found| found.scaled(risk));
+        if let (Some(found), Some(step)) = (found, plan.batch.steps_mut().last_mut()) {
             let base = step.observed();
             step.algorithm = found.algorithm;
             keys = found.keys(sized);
-            step.key = keys.current.key_of(subject);
+            step.key = keys.current.key_of(&self.last);
             if step.key != base.key {
                 plan.push(&base, Planned { about: sized.about, role: Role::Base });
             }
@@ -217,11 +243,7 @@ impl<'a> Selecting<'a> {
         if let Some(scaled) = scaled {
             plan.scale_last(scaled);
         }
-        if rule.has_more(sized) {
-            let subject = subject.clone();
-            self.add_rest((rule, sized), keys, &subject, plan);
-        }
-        Ok(())
+        keys
     }
 
     /// Makes the subject that `per` describes the last one.

@@ -66,8 +66,8 @@ const SHARDS: usize = 64;
 /// Bits of the far filter for each subject there is room for: one in a hundred strangers has all its bits set.
 const FAR_BITS: usize = 16;
 
-/// Words of the near filter: 16 KiB, good for ten thousand subjects.
-const NEAR_WORDS: usize = 1 << 11;
+/// Words of the near filter: 64 KiB, good for some tens of thousands of subjects.
+const NEAR_WORDS: usize = 1 << 13;
 
 /// The most subjects that something is held against, unless somebody asks for more.
 pub(crate) const MOST: usize = 1 << 19;
@@ -133,15 +133,16 @@ impl Standings {
         (self.count.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
 
-    /// What is held against `subject`.
+    /// False if nothing is held against a subject whose id has this lower half.
     #[inline]
-    pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
-        if self.near.may_hold(subject.halves()) { self.look(subject.halves()) } else { None }
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        self.near.may_hold(low)
     }
 
-    #[cold]
-    fn look(&self, id: [u64; 2]) -> Option<Held> {
-        if !self.far.may_hold(id) {
+    /// What is held against `subject`.
+    pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
+        let id = subject.halves();
+        if !self.near.may_hold(id[0]) || !self.far.may_hold(id[0]) {
             return None;
         }
         let shard = self.shard(id).read().unwrap_or_else(PoisonError::into_inner);
@@ -201,8 +202,8 @@ impl Standings {
             return;
         }
         // First the bits: who is in the shard and not in the filter would not be found.
-        self.near.add(entry.id);
-        self.far.add(entry.id);
+        self.near.add(entry.id[0]);
+        self.far.add(entry.id[0]);
         shard.push(entry);
         self.count.fetch_add(1, Ordering::Release);
     }
@@ -244,13 +245,13 @@ impl Filter {
     }
 
     #[inline]
-    fn may_hold(&self, id: [u64; 2]) -> bool {
-        let (word, bits) = self.bits(id);
+    fn may_hold(&self, low: u64) -> bool {
+        let (word, bits) = self.bits(low);
         self.0[word].load(Ordering::Acquire) & bits == bits
     }
 
-    fn add(&self, id: [u64; 2]) {
-        let (word, bits) = self.bits(id);
+    fn add(&self, low: u64) {
+        let (word, bits) = self.bits(low);
         self.0[word].fetch_or(bits, Ordering::Release);
     }
 
@@ -260,19 +261,20 @@ impl Filter {
         let words = self.0.len() / SHARDS;
         let mut fresh = vec![0_u64; words];
         for entry in &shard.entries {
-            let (word, bits) = self.bits(entry.id);
+            let (word, bits) = self.bits(entry.id[0]);
             fresh[word - number * words] |= bits;
         }
         let own = self.0.iter().skip(number * words);
         own.zip(fresh).for_each(|(word, bits)| word.store(bits, Ordering::Release));
     }
 
-    /// The word that is asked about an id, and its bits in it.
+    /// The word that is asked about an id, and its bits in it. The lowest bits choose the shard, the next the bits, the
+    /// upper ones the word.
     #[inline]
-    fn bits(&self, [low, high]: [u64; 2]) -> (usize, u64) {
+    fn bits(&self, low: u64) -> (usize, u64) {
         let words = self.0.len() / SHARDS;
         let within = (low >> 32) as usize & (words - 1);
-        let bits = 1 << (high & 63) | 1 << (high >> 6 & 63) | 1 << (high >> 12 & 63);
+        let bits = 1 << (low >> 6 & 63) | 1 << (low >> 12 & 63) | 1 << (low >> 18 & 63);
         (number(low) * words + within, bits)
     }
 }

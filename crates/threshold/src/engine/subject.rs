@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
+use threshold_core::ledger::Naming;
 use threshold_core::{Secret, Subject, SubjectId, SubjectKey, SubjectKind};
 
 use super::rules::{Frame, Secrets};
@@ -14,8 +15,6 @@ pub(crate) struct Asker<'a> {
     client: IpAddr,
     address: AddressKey,
     tenant: Option<&'a str>,
-    /// The tenant that the request names, believed or not.
-    claimed_tenant: Option<&'a str>,
     /// The tenant's tier, by its index.
     pub(crate) tier: Option<usize>,
     user: Option<&'a str>,
@@ -193,7 +192,6 @@ impl<'a> Asker<'a> {
             client: identity.client.to_canonical(),
             address: address_key(identity.client, frame.ipv6_prefix),
             tenant: identity.tenant.as_deref().filter(|_| believed),
-            claimed_tenant: identity.tenant.as_deref(),
             tier: known.or_else(|| frame.tier(identity.tier.as_deref()?)).or(frame.unknown_tier),
             user: identity.user.as_deref(),
             proven: identity.user_kind.is_none_or(|kind| kind.verified()),
@@ -245,21 +243,32 @@ impl<'a> Asker<'a> {
     }
 
     /// The network it asks from, as ledgers know it.
-    #[inline]
     pub(crate) fn address_id(&self, key: &SubjectKey) -> SubjectId {
-        let mut name = Subject::default();
-        name.push_marked(Mark::Ip as u8, self.address.as_bytes());
-        key.id(SubjectKind::Address, &name)
+        self.naming_address(key).id(SubjectKind::Address)
+    }
+
+    /// The network it asks from, to be named.
+    #[inline(always)]
+    pub(crate) fn naming_address(&self, key: &SubjectKey) -> Naming {
+        let bytes = self.address.as_bytes();
+        // The commonest length is known here, and need not be looked at again.
+        match <&[u8; 4]>::try_from(bytes) {
+            Ok(four) => key.begin().with(Mark::Ip as u8, four),
+            Err(_) => key.begin().with(Mark::Ip as u8, bytes),
+        }
     }
 
     /// The user that it has proven to be, as ledgers know it.
-    #[inline]
     pub(crate) fn user_id(&self, key: &SubjectKey) -> Option<SubjectId> {
+        Some(self.naming_user(key)?.id(SubjectKind::User))
+    }
+
+    /// The user that it has proven to be, to be named.
+    #[inline(always)]
+    pub(crate) fn naming_user(&self, key: &SubjectKey) -> Option<Naming> {
         let user = self.user.filter(|_| self.proven)?;
-        let mut name = Subject::default();
-        name.push_marked(Mark::User as u8, self.tenant.unwrap_or_default().as_bytes());
-        name.push_marked(Mark::None as u8, user.as_bytes());
-        Some(key.id(SubjectKind::User, &name))
+        let naming = key.begin().with(Mark::User as u8, self.tenant.unwrap_or_default().as_bytes());
+        Some(naming.with(Mark::None as u8, user.as_bytes()))
     }
 
     /// Everybody that it is, as overrides name them.
@@ -298,11 +307,6 @@ impl<'a> Asker<'a> {
     /// The tenant that it belongs to.
     pub(crate) const fn tenant(&self) -> Option<&'a str> {
         self.tenant
-    }
-
-    /// The tenant that the request names, believed or not.
-    pub(crate) const fn claimed_tenant(&self) -> Option<&'a str> {
-        self.claimed_tenant
     }
 
     /// The client's address.

@@ -110,18 +110,17 @@ impl Lists {
 
     /// What they say of who asks. Who is on both is refused. A user is let pass only on a proven name and a tenant that is
     /// believed, and refused on a name alone.
-    pub(crate) fn judge(&self, asker: &Asker<'_>) -> Listed {
+    pub(crate) fn judge(&self, asker: &Asker<'_>, claimed_tenant: Option<&str>) -> Listed {
         match () {
-            () if self.deny.names(asker, false) => Listed::Denied,
-            () if self.allow.names(asker, true) => Listed::Allowed,
+            () if self.deny.names(asker, claimed_tenant, false) => Listed::Denied,
+            () if self.allow.names(asker, asker.tenant(), true) => Listed::Allowed,
             () => Listed::No,
         }
     }
 }
 
 impl List {
-    fn names(&self, asker: &Asker<'_>, proven: bool) -> bool {
-        let tenant = if proven { asker.tenant() } else { asker.claimed_tenant() };
+    fn names(&self, asker: &Asker<'_>, tenant: Option<&str>, proven: bool) -> bool {
         self.networks.contains(asker.client())
             || (!self.users.is_empty() && self.names_user(asker, tenant, proven))
             || tenant.is_some_and(|tenant| self.tenants.contains(tenant))
