@@ -14,12 +14,13 @@ use threshold_core::{
 };
 
 use super::decide::{Asked, Decision, Part, Refused};
+use super::meet::together;
 use super::names::{About, Blames};
 use super::rules::evidence;
 use super::select::{Plan, Role};
 use super::standings::{Counting, Held};
 use super::subject::Asker;
-use super::{Asking, Engine, State, together};
+use super::{Asking, Engine, State};
 use crate::event::{Escalation, Event};
 use crate::route::Path;
 
