@@ -145,7 +145,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { listener: Some(Box::new(listener)), ..self }
     }
 
-    /// The same engine with room in memory for `subjects` that something is held against; 2¹⁹ unless told. Where more
+    /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told. Where more
     /// are, sanctions are kept before all else, and what is not kept is still in the ledger.
     #[must_use]
     pub fn remembering(self, subjects: usize) -> Self {

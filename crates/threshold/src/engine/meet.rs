@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use threshold_core::ledger::SanctionKind;
 use threshold_core::standing::Risk;
-use threshold_core::{Clock, Ledger, Retry, Store, StoreError, SubjectId, SubjectKey, Timestamp};
+use threshold_core::{
+    Clock, Ledger, Retry, Store, StoreError, SubjectId, SubjectKey, SubjectKind, Timestamp,
+};
 
 use super::decide::{Decision, Refused};
 use super::rules::{Listed, Lists};
@@ -56,14 +58,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// False if nothing is held against who asks: the common case, answered without a lock.
     #[inline]
     pub(super) fn may_be_held(&self, asker: &Asker<'_>) -> bool {
-        if self.standings.is_empty() {
-            return false;
-        }
         let may_hold = |key: &SubjectKey| {
-            let user = asker.naming_user(key);
+            let address = || Some(asker.naming_address(key).low());
+            let user = || Some(asker.naming_user(key)?.low());
             // Both are asked, not one after the other: neither waits for the other's memory.
-            self.standings.may_hold(asker.naming_address(key).low())
-                | user.is_some_and(|user| self.standings.may_hold(user.low()))
+            self.standings.may_hold(SubjectKind::Address, address)
+                | self.standings.may_hold(SubjectKind::User, user)
         };
         may_hold(self.subject_keys.current()) || self.subject_keys.previous().is_some_and(may_hold)
     }

@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock};
 use hashbrown::HashTable;
 use threshold_core::ledger::{Sanction, SanctionKind, Standing};
 use threshold_core::standing::{Ladder, Reputation, Score, Tally};
-use threshold_core::{Span, SubjectId, Timestamp};
+use threshold_core::{Span, SubjectId, SubjectKind, Timestamp};
 
 /// What is held against a subject, as far as decisions need it. The default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +23,15 @@ pub struct Held {
     pub score: Score,
 }
 
-/// Everybody that something is held against.
+/// Everybody that something is held against. Users and networks apart, so that where only users are held nobody looks for
+/// networks, and the other way round.
 pub(crate) struct Standings {
+    users: Table,
+    addresses: Table,
+}
+
+/// Subjects of one kind that something is held against.
+struct Table {
     /// How many there are, so that nobody looks where there is nothing.
     count: AtomicUsize,
     near: Filter,
@@ -109,8 +116,61 @@ impl Held {
 }
 
 impl Standings {
-    /// Room for `most` subjects.
+    /// Room for `most` subjects of each kind.
     pub(crate) fn new(most: usize) -> Self {
+        Self { users: Table::new(most), addresses: Table::new(most) }
+    }
+
+    /// False if nothing is held against anybody of that kind whose id has the lower half that `low` gives, which is not asked
+    /// for in vain.
+    #[inline(always)]
+    pub(crate) fn may_hold(&self, kind: SubjectKind, low: impl FnOnce() -> Option<u64>) -> bool {
+        let table = self.table(kind);
+        !table.is_empty() && low().is_some_and(|low| table.near.may_hold(low))
+    }
+
+    /// What is held against `subject`.
+    pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
+        self.table(subject.kind()).find(subject)
+    }
+
+    /// How many there are, and how many could not be kept.
+    pub(crate) fn figures(&self) -> (usize, usize) {
+        let [(users, some), (addresses, others)] = [&self.users, &self.addresses].map(Table::figures);
+        (users + addresses, some + others)
+    }
+
+    /// Takes over what a ledger says of a subject's strikes and reputation.
+    pub(crate) fn stand(&self, standing: &Standing, counting: &Counting<'_>) {
+        self.table(standing.subject.kind()).stand(standing, counting);
+    }
+
+    /// Takes over what a ledger says of a sanction.
+    pub(crate) fn sanction(&self, sanction: &Sanction, counting: &Counting<'_>) {
+        self.table(sanction.subject.kind()).sanction(sanction, counting);
+    }
+
+    /// Forgets what counts no more.
+    pub(crate) fn sweep(&self, counting: &Counting<'_>) {
+        self.users.sweep(counting);
+        self.addresses.sweep(counting);
+    }
+
+    /// True if some were dropped since the last time this was asked.
+    pub(crate) fn take_incomplete(&self) -> bool {
+        self.users.take_incomplete() | self.addresses.take_incomplete()
+    }
+
+    /// Only users and networks are ever held.
+    #[inline(always)]
+    const fn table(&self, kind: SubjectKind) -> &Table {
+        if matches!(kind, SubjectKind::User) { &self.users } else { &self.addresses }
+    }
+}
+
+impl Table {
+    /// Room for `most` subjects.
+    fn new(most: usize) -> Self {
         Self {
             count: AtomicUsize::new(0),
             near: Filter::new(NEAR_WORDS),
@@ -124,23 +184,17 @@ impl Standings {
 
     /// True if nothing is held against anybody.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
     /// How many there are, and how many could not be kept.
-    pub(crate) fn figures(&self) -> (usize, usize) {
+    fn figures(&self) -> (usize, usize) {
         (self.count.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
 
-    /// False if nothing is held against a subject whose id has this lower half.
-    #[inline]
-    pub(crate) fn may_hold(&self, low: u64) -> bool {
-        self.near.may_hold(low)
-    }
-
     /// What is held against `subject`.
-    pub(crate) fn find(&self, subject: &SubjectId) -> Option<Held> {
+    fn find(&self, subject: &SubjectId) -> Option<Held> {
         let id = subject.halves();
         if !self.near.may_hold(id[0]) || !self.far.may_hold(id[0]) {
             return None;
@@ -150,7 +204,7 @@ impl Standings {
     }
 
     /// Takes over what a ledger says of a subject's strikes and reputation.
-    pub(crate) fn stand(&self, standing: &Standing, counting: &Counting<'_>) {
+    fn stand(&self, standing: &Standing, counting: &Counting<'_>) {
         self.change(standing.subject, counting, |held| {
             // What is read late may be older than what this process did since. Strikes that were forgiven have no time.
             let (_, last) = standing.strikes.parts();
@@ -161,7 +215,7 @@ impl Standings {
     }
 
     /// Takes over what a ledger says of a sanction.
-    pub(crate) fn sanction(&self, sanction: &Sanction, counting: &Counting<'_>) {
+    fn sanction(&self, sanction: &Sanction, counting: &Counting<'_>) {
         self.change(sanction.subject, counting, |held| {
             let end = &mut held.ends[sanction.kind as usize];
             // No end comes nearer but by being lifted; what is read late may be older than what this process did since.
@@ -170,7 +224,7 @@ impl Standings {
     }
 
     /// Forgets what counts no more.
-    pub(crate) fn sweep(&self, counting: &Counting<'_>) {
+    fn sweep(&self, counting: &Counting<'_>) {
         for (number, shard) in self.shards.iter().enumerate() {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             let before = shard.entries.len();
@@ -214,7 +268,7 @@ impl Standings {
     }
 
     /// True if some were dropped since the last time this was asked.
-    pub(crate) fn take_incomplete(&self) -> bool {
+    fn take_incomplete(&self) -> bool {
         self.incomplete.swap(false, Ordering::AcqRel)
     }
 
