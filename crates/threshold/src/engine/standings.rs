@@ -73,8 +73,8 @@ const SHARDS: usize = 64;
 /// Bits of the far filter for each subject there is room for: one in a hundred strangers has all its bits set.
 const FAR_BITS: usize = 16;
 
-/// Words of the near filter: 64 KiB, good for some tens of thousands of subjects.
-const NEAR_WORDS: usize = 1 << 13;
+/// Words of the near filter: 16 KiB, good for ten thousand subjects.
+const NEAR_WORDS: usize = 1 << 11;
 
 /// The most subjects that something is held against, unless somebody asks for more.
 pub(crate) const MOST: usize = 1 << 19;
