@@ -145,8 +145,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { listener: Some(Box::new(listener)), ..self }
     }
 
-    /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told. Where more
-    /// are, sanctions are kept before all else, and what is not kept is still in the ledger.
+    /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told.
+    /// Where there are more, sanctions are kept before all else, and what is not kept is still in the ledger.
     #[must_use]
     pub fn remembering(self, subjects: usize) -> Self {
         Self { standings: Standings::new(subjects), ..self }
@@ -244,21 +244,26 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// Believes the tenant if the ledger knows it, and the policy does not list it itself.
     #[cold]
     fn believe<'a>(&self, state: &'a State, request: &mut Request<'a>) {
-        request.ledger_tier = self.ledger_tier(state, request.asking);
-        if let (Some(tier), Some(tenant)) = (request.ledger_tier, request.asking.identity.tenant.as_deref()) {
-            request.asker.believe(tenant, state.rules.frame.tier(tier));
-        }
+        request.ledger_tier = self.believe_tenant(state, request.asking, &mut request.asker);
     }
 
     /// Who asks.
     fn asker<'a>(&self, state: &State, asking: &Asking<'a>) -> Asker<'a> {
         let mut asker = Asker::new(&state.rules.frame, asking.identity, asking.extras.account);
-        if let (Some(tier), Some(tenant)) =
-            (self.ledger_tier(state, asking), asking.identity.tenant.as_deref())
-        {
-            asker.believe(tenant, state.rules.frame.tier(tier));
-        }
+        self.believe_tenant(state, asking, &mut asker);
         asker
+    }
+
+    /// Gives `asker` the tenant and tier that the ledger has for it, and says the tier's name.
+    fn believe_tenant<'a, 'r>(
+        &self,
+        state: &'a State,
+        asking: &Asking<'r>,
+        asker: &mut Asker<'r>,
+    ) -> Option<&'a str> {
+        let tier = self.ledger_tier(state, asking)?;
+        asker.believe(asking.identity.tenant.as_deref()?, state.rules.frame.tier(tier));
+        Some(tier)
     }
 
     /// The tier that the ledger has for the tenant, unless the policy lists the tenant itself.

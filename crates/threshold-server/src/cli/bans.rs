@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use threshold::Span;
 use threshold::ledger::SanctionKind;
 
-use super::common::{Banned, Place, closing};
+use super::common::{Acting, Banned, Listing, closing};
 use super::values;
 
 #[derive(Debug, Subcommand)]
@@ -28,11 +28,8 @@ pub(crate) struct BansList {
     /// Also those that are over or were lifted, as long as they are kept.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print one JSON document instead of a table.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) listing: Listing,
 }
 
 #[derive(Debug, Args)]
@@ -49,14 +46,8 @@ pub(crate) struct BansAdd {
     /// A ban refuses everything, a shadow delays answers, a cooldown refuses for a short while.
     #[arg(long, value_parser = values::kind(), default_value = "ban")]
     pub(crate) kind: SanctionKind,
-    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
-    #[arg(long, value_name = "NAME", value_parser = values::operator)]
-    pub(crate) by: Option<String>,
-    /// Print one JSON document instead of a line.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) acting: Acting,
 }
 
 #[derive(Debug, Args)]
@@ -67,14 +58,8 @@ pub(crate) struct BansLift {
     /// Only this kind; without it everything is lifted, and strikes are forgotten.
     #[arg(long, value_parser = values::kind())]
     pub(crate) kind: Option<SanctionKind>,
-    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
-    #[arg(long, value_name = "NAME", value_parser = values::operator)]
-    pub(crate) by: Option<String>,
-    /// Print one JSON document instead of a line.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) acting: Acting,
 }
 
 const LIST_HELP: &str = concat!(

@@ -22,6 +22,29 @@ pub(crate) struct Place {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// How a list is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Listing {
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// How a change is asked for.
+#[derive(Debug, Args)]
+pub(crate) struct Acting {
+    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
+    #[arg(long, value_name = "NAME", value_parser = values::operator)]
+    pub(crate) by: Option<String>,
+    /// Print one JSON document instead of a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
 /// Whom a ban is for.
 #[derive(Debug, Args)]
 #[group(id = "whom", multiple = false)]

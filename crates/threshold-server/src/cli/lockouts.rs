@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand};
 use threshold::{SubjectId, SubjectKind};
 
-use super::common::{Place, Whom, closing};
+use super::common::{Acting, Listing, Whom, closing};
 use super::values;
 
 #[derive(Debug, Subcommand)]
@@ -20,11 +20,8 @@ pub(crate) struct LockoutsList {
     /// Only of this account, in any spelling.
     #[arg(long, value_name = "NAME", value_parser = values::account)]
     pub(crate) account: Option<String>,
-    /// Print one JSON document instead of a table.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) listing: Listing,
 }
 
 #[derive(Debug, Args)]
@@ -36,14 +33,8 @@ pub(crate) struct LockoutsLift {
     /// An account or a source as it is listed; a source is where logins to one account come from.
     #[arg(long, value_name = "ID", value_parser = lockable)]
     subject: Option<SubjectId>,
-    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
-    #[arg(long, value_name = "NAME", value_parser = values::operator)]
-    pub(crate) by: Option<String>,
-    /// Print one JSON document instead of a line.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) acting: Acting,
 }
 
 impl LockoutsList {

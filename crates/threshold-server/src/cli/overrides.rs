@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use threshold::rate::MAX_COUNT;
 use threshold::{Rate, Span, SubjectId, SubjectKind};
 
-use super::common::{Place, Whom, closing};
+use super::common::{Acting, Listing, Whom, closing};
 use super::values::{self, User};
 
 #[derive(Debug, Subcommand)]
@@ -26,11 +26,8 @@ pub(crate) struct OverridesList {
     /// Also those that are over.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print one JSON document instead of a table.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) listing: Listing,
 }
 
 #[derive(Debug, Args)]
@@ -59,14 +56,8 @@ pub(crate) struct OverridesAdd {
     /// Switched off: it is there and waits.
     #[arg(long)]
     pub(crate) off: bool,
-    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
-    #[arg(long, value_name = "NAME", value_parser = values::operator)]
-    pub(crate) by: Option<String>,
-    /// Print one JSON document instead of a line.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) acting: Acting,
 }
 
 /// Whom an override is for.
@@ -96,14 +87,8 @@ pub(crate) struct OverridesLift {
     /// The override.
     #[arg(value_parser = values::name)]
     pub(crate) id: String,
-    /// Who does this [default: THRESHOLD_OPERATOR, or who is logged in].
-    #[arg(long, value_name = "NAME", value_parser = values::operator)]
-    pub(crate) by: Option<String>,
-    /// Print one JSON document instead of a line.
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) acting: Acting,
 }
 
 impl Favoured {

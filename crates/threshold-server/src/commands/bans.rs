@@ -15,13 +15,13 @@ use crate::source::Source;
 pub(crate) fn bans(bans: &Bans, output: &mut Output) -> Ended {
     match bans {
         Bans::List(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| list(asked, desk).await)
+            on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)
         }
         Bans::Add(asked) => {
-            on_ledger(&asked.place, Access::Make, output, async |desk| add(asked, desk).await)
+            on_ledger(&asked.acting.place, Access::Make, output, async |desk| add(asked, desk).await)
         }
         Bans::Lift(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| lift(asked, desk).await)
+            on_ledger(&asked.acting.place, Access::Existing, output, async |desk| lift(asked, desk).await)
         }
     }
 }
@@ -34,7 +34,7 @@ async fn list(asked: &BansList, mut desk: Desk<'_>) -> Result<Ended, Failed> {
         None => sanctions(desk.source, None, active_at).await?,
     };
     sanctions.retain(|sanction| asked.kind.is_none_or(|kind| kind == sanction.kind));
-    if asked.json {
+    if asked.listing.json {
         desk.json(&sanctions.iter().map(|sanction| document(sanction, now)).collect());
     } else if sanctions.is_empty() {
         desk.line(if asked.all { "Nobody is or was kept out." } else { "Nobody is kept out." });
@@ -46,14 +46,14 @@ async fn list(asked: &BansList, mut desk: Desk<'_>) -> Result<Ended, Failed> {
 }
 
 async fn add(asked: &BansAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> {
-    let (by, at, kind) = (config::operator(asked.by.as_deref())?, desk.source.now(), asked.kind);
+    let (by, at, kind) = (config::operator(asked.acting.by.as_deref())?, desk.source.now(), asked.kind);
     let subject = desk.source.id(&whom(asked.banned.whom())?);
     let (until, reason) = (at.plus(asked.span), asked.reason.clone());
     let change = Change::Impose { subject, kind, until, reason };
     let changed = desk.source.change((&by, at), vec![change]).await? == [true];
     let mut in_force = sanctions(desk.source, Some(subject), Some(at)).await?;
     in_force.retain(|sanction| sanction.kind == kind);
-    if asked.json {
+    if asked.acting.json {
         let documents: Vec<Value> = in_force.iter().map(|sanction| document(sanction, at)).collect();
         desk.json(&json!({ "changed": changed, "sanctions": documents }));
         return Ok(ended(changed));
@@ -76,7 +76,7 @@ async fn add(asked: &BansAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> {
 }
 
 async fn lift(asked: &BansLift, mut desk: Desk<'_>) -> Result<Ended, Failed> {
-    let (by, at) = (config::operator(asked.by.as_deref())?, desk.source.now());
+    let (by, at) = (config::operator(asked.acting.by.as_deref())?, desk.source.now());
     let subjects = desk.source.ids(&whom(asked.banned.whom())?);
     let changes =
         subjects.iter().map(|subject| Change::Lift { subject: *subject, kind: asked.kind }).collect();
@@ -85,7 +85,7 @@ async fn lift(asked: &BansLift, mut desk: Desk<'_>) -> Result<Ended, Failed> {
     let mut lifted = of_all(desk.source, &subjects, None).await?;
     lifted.retain(|sanction| sanction.lifted == lifting);
     let any = changed.contains(&true);
-    if asked.json {
+    if asked.acting.json {
         let documents: Vec<Value> = lifted.iter().map(|sanction| document(sanction, at)).collect();
         desk.json(&json!({ "changed": any, "sanctions": documents }));
     } else if any {

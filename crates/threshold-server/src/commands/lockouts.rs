@@ -14,10 +14,10 @@ use crate::output::{Output, left, table};
 pub(crate) fn lockouts(lockouts: &Lockouts, output: &mut Output) -> Ended {
     match lockouts {
         Lockouts::List(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| list(asked, desk).await)
+            on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)
         }
         Lockouts::Lift(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| lift(asked, desk).await)
+            on_ledger(&asked.acting.place, Access::Existing, output, async |desk| lift(asked, desk).await)
         }
     }
 }
@@ -34,7 +34,7 @@ async fn list(asked: &LockoutsList, mut desk: Desk<'_>) -> Result<Ended, Failed>
         let failures = |record| if let Record::Failures(failures) = record { Some(failures) } else { None };
         locked.extend(records.into_iter().filter_map(failures));
     }
-    if asked.json {
+    if asked.listing.json {
         desk.json(&locked.iter().map(document).collect());
     } else if locked.is_empty() {
         desk.line("Nobody is locked out.");
@@ -46,7 +46,7 @@ async fn list(asked: &LockoutsList, mut desk: Desk<'_>) -> Result<Ended, Failed>
 }
 
 async fn lift(asked: &LockoutsLift, mut desk: Desk<'_>) -> Result<Ended, Failed> {
-    let (by, at) = (config::operator(asked.by.as_deref())?, desk.source.now());
+    let (by, at) = (config::operator(asked.acting.by.as_deref())?, desk.source.now());
     let whom = asked.whom().ok_or_else(|| "nobody is named; give --account or --subject".to_owned())?;
     let subjects = desk.source.ids(&whom);
     let changes = subjects.iter().map(|subject| Change::Unlock(*subject)).collect();
@@ -58,7 +58,7 @@ async fn lift(asked: &LockoutsLift, mut desk: Desk<'_>) -> Result<Ended, Failed>
         .map(|(subject, _)| subject.to_string())
         .collect();
     let any = !different.is_empty();
-    if asked.json {
+    if asked.acting.json {
         desk.json(&json!({ "changed": any, "subjects": different }));
     } else if any {
         desk.line(&format!("forgot the failed logins of {}", different.join(" and ")));

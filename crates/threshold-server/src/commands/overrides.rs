@@ -15,13 +15,13 @@ use crate::output::{Output, left, table};
 pub(crate) fn overrides(overrides: &Overrides, output: &mut Output) -> Ended {
     match overrides {
         Overrides::List(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| list(asked, desk).await)
+            on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)
         }
         Overrides::Add(asked) => {
-            on_ledger(&asked.place, Access::Make, output, async |desk| add(asked, desk).await)
+            on_ledger(&asked.acting.place, Access::Make, output, async |desk| add(asked, desk).await)
         }
         Overrides::Lift(asked) => {
-            on_ledger(&asked.place, Access::Existing, output, async |desk| lift(asked, desk).await)
+            on_ledger(&asked.acting.place, Access::Existing, output, async |desk| lift(asked, desk).await)
         }
     }
 }
@@ -32,7 +32,7 @@ async fn list(asked: &OverridesList, mut desk: Desk<'_>) -> Result<Ended, Failed
     let one = |record| if let Record::Override { change, .. } = record { Some(change) } else { None };
     let mut overrides: Vec<Override> = records.into_iter().filter_map(one).collect();
     overrides.retain(|one| asked.all || !is_over(one, now));
-    if asked.json {
+    if asked.listing.json {
         desk.json(&overrides.iter().map(|one| document(one, now)).collect());
     } else if overrides.is_empty() {
         desk.line("No limit has another rate than its policy says.");
@@ -45,7 +45,7 @@ async fn list(asked: &OverridesList, mut desk: Desk<'_>) -> Result<Ended, Failed
 }
 
 async fn add(asked: &OverridesAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> {
-    let (by, at) = (config::operator(asked.by.as_deref())?, desk.source.now());
+    let (by, at) = (config::operator(asked.acting.by.as_deref())?, desk.source.now());
     let one = Override {
         id: asked.id.clone(),
         limit: asked.limit.clone(),
@@ -58,7 +58,7 @@ async fn add(asked: &OverridesAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> 
     };
     desk.check(&one)?;
     let changed = desk.source.change((&by, at), vec![Change::SetOverride(one.clone())]).await? == [true];
-    if asked.json {
+    if asked.acting.json {
         desk.json(&json!({ "changed": changed, "overrides": [document(&one, at)] }));
     } else {
         let off = if one.enabled { "" } else { ", switched off" };
@@ -69,10 +69,10 @@ async fn add(asked: &OverridesAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> 
 }
 
 async fn lift(asked: &OverridesLift, mut desk: Desk<'_>) -> Result<Ended, Failed> {
-    let (by, at, id) = (config::operator(asked.by.as_deref())?, desk.source.now(), &asked.id);
+    let (by, at, id) = (config::operator(asked.acting.by.as_deref())?, desk.source.now(), &asked.id);
     let change = Change::RemoveOverride(id.clone());
     let changed = desk.source.change((&by, at), vec![change]).await? == [true];
-    if asked.json {
+    if asked.acting.json {
         desk.json(&json!({ "changed": changed, "id": id }));
     } else if changed {
         desk.line(&format!("removed override {id}"));

@@ -149,6 +149,19 @@ impl Ask {
     }
 }
 
+/// What a client sees, in one word.
+pub(crate) fn seen(decision: &Decision) -> &'static str {
+    match decision.refusal().map(|refusal| refusal.reason) {
+        None if decision.warned() => "warned",
+        None if !decision.delay().is_zero() => "slow",
+        None => "allowed",
+        Some(Reason::Limit(_)) => "limited",
+        Some(Reason::Cooldown { .. }) => "cooldown",
+        Some(Reason::Banned { .. }) => "banned",
+        Some(_) => "other",
+    }
+}
+
 /// A policy with the one limit "one", of users.
 pub(crate) fn limited(rest: &str) -> String {
     format!("{IDENTITY}\n[[limit]]\nid = \"one\"\nlayer = \"user\"\n{rest}\n")

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use threshold::engine::{Decision, Reason};
 use threshold::event::Event;
 use threshold::ledger::{Change, Query, Record, SanctionKind};
 use threshold::{Ledger, Retry, Span, SubjectKind};
 
-use crate::common::{Ask, IDENTITY, Service, limited};
+use crate::common::{Ask, IDENTITY, Service, limited, seen};
 
 /// Two a minute for each user, and the ready-made ladder.
 fn service() -> Service {
@@ -16,19 +15,6 @@ fn service() -> Service {
 
 fn alice() -> Ask {
     Ask::get("/").by("alice")
-}
-
-/// What a client sees, in one word.
-fn seen(decision: &Decision) -> &'static str {
-    match decision.refusal().map(|refusal| refusal.reason) {
-        None if decision.warned() => "warned",
-        None if !decision.delay().is_zero() => "slow",
-        None => "allowed",
-        Some(Reason::Limit(_)) => "limited",
-        Some(Reason::Cooldown { .. }) => "cooldown",
-        Some(Reason::Banned { .. }) => "banned",
-        Some(_) => "other",
-    }
 }
 
 async fn see(service: &Service, many: usize) -> Vec<&'static str> {
