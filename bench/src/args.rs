@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Outcome;
+use crate::gateway::client::{Gaps, Order};
 use crate::peers::Kind;
 
 pub(crate) const HELP: &str = "\
@@ -11,6 +12,8 @@ Measures Threshold and its peers in one run and prints their ratios.
 
 Usage: cargo xtask bench [OPTIONS]
        cargo xtask bench instructions [--out DIR]
+       cargo xtask bench gateway [--quick] [--rounds N] [--seconds N] [--only NAMES]
+                                 [--binary FILE] [--out DIR]
 
 Options:
   --quick          few short rounds and small tables: does it still run? (no figures to quote)
@@ -23,6 +26,13 @@ Options:
                    run never replaces the committed figures)
   --help           this text
 
+Options of gateway:
+  --rounds N       rounds, every proxy once in each (default 6, at least 3)
+  --seconds N      time of one measurement (default 2)
+  --only NAMES     only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and always runs)
+  --binary FILE    this `threshold` instead of the one that is built from the repository
+  --out DIR        where gateway.md and gateway.json go (as above; a part of the proxies is a partial run)
+
 Examples:
   cargo xtask bench                          everything; about fifteen minutes, 8 GiB of memory
   cargo xtask bench --quick                  a smoke run of every section
@@ -30,6 +40,7 @@ Examples:
   cargo xtask bench --filter memory          only bytes per key
   cargo xtask bench --rounds 15 --filter batch
   cargo xtask bench instructions             instructions per decision, against the committed counts
+  cargo xtask bench gateway                  the gateway beside other proxies; about three minutes
 ";
 
 /// What the program was asked to do.
@@ -39,6 +50,9 @@ pub(crate) enum Command {
     Instructions {
         out: PathBuf,
     },
+    Gateway(GatewayArgs),
+    /// Hidden: the child process that asks a proxy at a fixed rate.
+    GatewayClient(Order),
     /// Hidden: the child process that measures one peer's memory.
     MemoryProbe {
         peer: Kind,
@@ -52,6 +66,16 @@ pub(crate) struct Args {
     pub(crate) rounds: usize,
     pub(crate) budget: Duration,
     pub(crate) filter: Option<String>,
+    pub(crate) out: PathBuf,
+}
+
+/// Options of the comparison of proxies.
+pub(crate) struct GatewayArgs {
+    pub(crate) quick: bool,
+    pub(crate) rounds: usize,
+    pub(crate) seconds: u64,
+    pub(crate) only: Option<Vec<String>>,
+    pub(crate) binary: Option<PathBuf>,
     pub(crate) out: PathBuf,
 }
 
@@ -82,6 +106,8 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
             let raw = Raw::read(&words[1..])?;
             Ok(Command::Instructions { out: raw.out.unwrap_or_else(results) })
         }
+        Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_gateway()?)),
+        Some("gateway-client") => parse_client(&words[1..]),
         _ => Ok(Command::Core(Raw::read(&words)?.into_args()?)),
     }
 }
@@ -92,6 +118,18 @@ fn parse_probe(words: &[String]) -> Outcome<Command> {
     };
     let peer = Kind::from_name(peer).ok_or("unknown peer")?;
     Ok(Command::MemoryProbe { peer, keys: keys.parse()? })
+}
+
+fn parse_client(words: &[String]) -> Outcome<Command> {
+    let [address, rate, millis, gaps] = words else {
+        return Err("gateway-client needs an address, a rate, milliseconds and a kind of gaps".into());
+    };
+    Ok(Command::GatewayClient(Order {
+        address: address.parse()?,
+        rate: rate.parse()?,
+        time: Duration::from_millis(millis.parse()?),
+        gaps: Gaps::from_name(gaps).ok_or("unknown gaps")?,
+    }))
 }
 
 /// The committed results, wherever the command was started from.
@@ -105,6 +143,9 @@ struct Raw {
     quick: bool,
     rounds: Option<usize>,
     millis: Option<u64>,
+    seconds: Option<u64>,
+    only: Option<String>,
+    binary: Option<PathBuf>,
     filter: Option<String>,
     out: Option<PathBuf>,
 }
@@ -119,6 +160,9 @@ impl Raw {
                 "--quick" => raw.quick = true,
                 "--rounds" => raw.rounds = Some(value()?.parse()?),
                 "--millis" => raw.millis = Some(value()?.parse()?),
+                "--seconds" => raw.seconds = Some(value()?.parse()?),
+                "--only" => raw.only = Some(value()?.clone()),
+                "--binary" => raw.binary = Some(PathBuf::from(value()?)),
                 "--filter" => raw.filter = Some(value()?.clone()),
                 "--out" => raw.out = Some(PathBuf::from(value()?)),
                 other => return Err(format!("unknown argument {other} (see --help)").into()),
@@ -128,19 +172,48 @@ impl Raw {
     }
 
     fn into_args(self) -> Outcome<Args> {
-        let partial = self.quick || self.filter.is_some();
-        let rounds = self.rounds.unwrap_or(if self.quick { 3 } else { 7 });
-        if rounds < 3 {
-            return Err("--rounds must be at least 3: a median needs company".into());
+        if self.seconds.is_some() || self.only.is_some() || self.binary.is_some() {
+            return Err("--seconds, --only and --binary belong to `gateway` (see --help)".into());
         }
+        let partial = self.quick || self.filter.is_some();
         let millis = self.millis.unwrap_or(if self.quick { 15 } else { 300 }).max(1);
-        let out = self.out.unwrap_or_else(|| if partial { results().join("partial") } else { results() });
         Ok(Args {
             quick: self.quick,
-            rounds,
+            rounds: self.rounds(7)?,
             budget: Duration::from_millis(millis),
             filter: self.filter,
-            out,
+            out: self.out.unwrap_or_else(|| folder(partial)),
         })
     }
+
+    fn into_gateway(self) -> Outcome<GatewayArgs> {
+        if self.millis.is_some() || self.filter.is_some() {
+            return Err(
+                "`gateway` has --seconds and --only instead of --millis and --filter (see --help)".into()
+            );
+        }
+        // Another binary's figures are not the repository's.
+        let partial = self.quick || self.only.is_some() || self.binary.is_some();
+        let only = self.only.as_ref().map(|names| names.split(',').map(str::to_owned).collect());
+        Ok(GatewayArgs {
+            quick: self.quick,
+            rounds: self.rounds(6)?,
+            seconds: self.seconds.unwrap_or(if self.quick { 1 } else { 2 }).max(1),
+            only,
+            binary: self.binary,
+            out: self.out.unwrap_or_else(|| folder(partial)),
+        })
+    }
+
+    fn rounds(&self, usual: usize) -> Outcome<usize> {
+        match self.rounds.unwrap_or(if self.quick { 3 } else { usual }) {
+            few if few < 3 => Err("--rounds must be at least 3: a median needs company".into()),
+            rounds => Ok(rounds),
+        }
+    }
+}
+
+/// Partial runs never replace the committed figures.
+fn folder(partial: bool) -> PathBuf {
+    if partial { results().join("partial") } else { results() }
 }

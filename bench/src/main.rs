@@ -2,6 +2,7 @@
 
 mod alloc;
 mod args;
+mod gateway;
 mod instructions;
 mod machine;
 mod measure;
@@ -43,6 +44,8 @@ fn run(command: &Command) -> Outcome<()> {
         }
         Command::MemoryProbe { peer, keys } => sections::memory::probe(*peer, *keys),
         Command::Instructions { out } => instructions::run(out),
+        Command::Gateway(args) => gateway::run(args),
+        Command::GatewayClient(order) => gateway::client::run(order),
         Command::Core(args) => core(args),
     }
 }

@@ -5,7 +5,7 @@ use crate::sections::{batch, collision, layers, thread_counts};
 
 /// A bound on a measured figure.
 #[derive(Clone, Copy)]
-enum Bound {
+pub(crate) enum Bound {
     AtMost(f64),
     AtLeast(f64),
 }
@@ -135,12 +135,12 @@ fn ratio(
     report.cell(pattern, keys, threads)?.entry(name)?.ratio(to)
 }
 
-fn must(what: String, measured: Option<f64>, bound: Bound) -> Target {
+pub(crate) fn must(what: String, measured: Option<f64>, bound: Bound) -> Target {
     let verdict = verdict(measured, Some(bound), None);
     Target { what, measured, must: bound.text(), aim: "–".to_owned(), verdict }
 }
 
-fn aim(what: String, measured: Option<f64>, bound: Bound) -> Target {
+pub(crate) fn aim(what: String, measured: Option<f64>, bound: Bound) -> Target {
     let verdict = verdict(measured, None, Some(bound));
     Target { what, measured, must: "–".to_owned(), aim: bound.text(), verdict }
 }

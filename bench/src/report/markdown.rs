@@ -1,7 +1,8 @@
 //! The report for people.
 
 use super::table::{figure, keys, render, row};
-use crate::model::{Cell, Entry, Report};
+use crate::machine::Machine;
+use crate::model::{Cell, Entry, Report, Target};
 use crate::peers::Kind;
 use crate::sections::{batch, collision, layers, thread_counts};
 use crate::stats::Summary;
@@ -27,17 +28,20 @@ pub(crate) fn machine(report: &Report) -> String {
         ""
     };
     format!(
-        "# In-process decisions\n\n{cpu}, {cores} cores, {memory} GiB, Linux {kernel}, {rustc}, \
-         transparent huge pages: {huge}.\n{rounds} rounds of at least {millis} ms per measurement, peers interleaved. \
-         Only ratios within one run mean anything.\n{warning}",
-        cpu = machine.cpu,
-        cores = machine.cores,
-        memory = machine.memory_gib,
-        kernel = machine.kernel,
-        rustc = machine.rustc,
+        "# In-process decisions\n\n{machine}, transparent huge pages: {huge}.\n{rounds} rounds of at least {millis} ms \
+         per measurement, peers interleaved. Only ratios within one run mean anything.\n{warning}",
+        machine = hardware(machine),
         huge = machine.huge_pages,
         rounds = settings.rounds,
         millis = settings.millis,
+    )
+}
+
+/// What every report says about the machine.
+pub(crate) fn hardware(machine: &Machine) -> String {
+    format!(
+        "{}, {} cores, {} GiB, Linux {}, {}",
+        machine.cpu, machine.cores, machine.memory_gib, machine.kernel, machine.rustc
     )
 }
 
@@ -53,7 +57,7 @@ pub(crate) fn results(report: &Report) -> String {
     text += &section(report, "layers", "Four layers of a policy (ours)", &[layers::SINGLE]);
     text += &section(report, "collision", "Keys chosen to collide (ours)", &[collision::RANDOM]);
     text += &memory(report);
-    text + &targets(report)
+    text + &targets(&report.targets, report.settings.quick)
 }
 
 /// Peers by number of keys: median with its confidence interval, and our ratios below.
@@ -91,7 +95,7 @@ fn time(entry: &Entry) -> Option<String> {
 }
 
 /// `median [low–high]`.
-fn figures(summary: &Summary) -> String {
+pub(crate) fn figures(summary: &Summary) -> String {
     let [low, high] = summary.interval;
     format!("{} [{}–{}]", figure(summary.median), figure(low), figure(high))
 }
@@ -134,17 +138,17 @@ fn memory(report: &Report) -> String {
 }
 
 /// What a filtered run did not measure is counted, not listed.
-fn targets(report: &Report) -> String {
+pub(crate) fn targets(targets: &[Target], quick: bool) -> String {
     let mut rows = vec![row([&"target", &"measured", &"must", &"aim", &"verdict"])];
-    for target in &report.targets {
+    for target in targets {
         if let Some(measured) = target.measured {
             rows.push(row([&target.what, &figure(measured), &target.must, &target.aim, &target.verdict]));
         }
     }
-    let missing = report.targets.len() + 1 - rows.len();
+    let missing = targets.len() + 1 - rows.len();
     let note =
         if missing > 0 { format!("\nNot measured in this run: {missing} targets.\n") } else { String::new() };
-    let quick = if report.settings.quick { " (a quick run: no verdict counts)" } else { "" };
+    let quick = if quick { " (a quick run: no verdict counts)" } else { "" };
     format!("\n## Targets{quick}\n\n{}{note}", render(&rows))
 }
 

@@ -15,6 +15,7 @@ pub mod token_bucket;
 
 use std::fmt;
 
+use crate::batch::Verdict;
 use crate::guarantee::Guarantee;
 use crate::rate::Rate;
 use crate::time::Span;
@@ -124,6 +125,38 @@ impl Algorithm {
             Self::SlidingWindow(_) => AlgorithmKind::SlidingWindow,
             Self::SlidingLog(_) => AlgorithmKind::SlidingLog,
             Self::Concurrency(_) => AlgorithmKind::Concurrency,
+        }
+    }
+
+    /// How long after `verdict`, if nothing else is charged, one more would be admitted than it says; none where that is
+    /// not known without the state. Zero if nothing is missing.
+    #[must_use]
+    pub fn next_unit(&self, verdict: &Verdict) -> Option<Span> {
+        let missing = verdict.limit.saturating_sub(verdict.remaining);
+        match self {
+            _ if missing == 0 => Some(Span::ZERO),
+            Self::TokenBucket(bucket) => {
+                let (interval, per) = bucket.interval();
+                let later = u128::from(missing - 1) * u128::from(interval) / u128::from(per);
+                let later = u64::try_from(later).unwrap_or(u64::MAX);
+                Some(Span::from_micros(verdict.reset.as_micros().saturating_sub(later)))
+            }
+            Self::FixedWindow(_) => Some(verdict.reset),
+            Self::SlidingWindow(_) | Self::SlidingLog(_) | Self::Concurrency(_) => None,
+        }
+    }
+
+    /// How long it takes to allow `capacity` once more; none for places that come back when they are given back.
+    #[must_use]
+    pub fn window(&self, capacity: u64) -> Option<Span> {
+        match self {
+            Self::TokenBucket(bucket) => {
+                let (interval, per) = bucket.interval();
+                let depth = (u128::from(capacity) * u128::from(interval)).div_ceil(u128::from(per));
+                Some(Span::from_micros(u64::try_from(depth).unwrap_or(u64::MAX)))
+            }
+            Self::Concurrency(_) => None,
+            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::SlidingLog(_) => Some(self.period()),
         }
     }
 

@@ -4,6 +4,7 @@ mod bans;
 mod common;
 mod lockouts;
 mod overrides;
+mod serve;
 mod values;
 
 use std::path::PathBuf;
@@ -14,18 +15,23 @@ pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
+pub(crate) use serve::{Init, Serve, listen};
 pub(crate) use values::operator;
 
 /// Rate limiting that says what it promises.
 #[derive(Debug, Parser)]
-#[command(name = "threshold", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "threshold", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
+    /// What to do; without it, a demonstration is served.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  threshold                                a gateway with small numbers before a small application, to try
+  threshold init                           writes a policy to start from
+  threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
   threshold schema > policy.schema.json    for editors
   threshold bans list                      who is kept out, until when and why
@@ -38,6 +44,10 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the server: the gateway in front of an application.
+    Serve(Box<Serve>),
+    /// Write a policy to start from.
+    Init(Init),
     /// Say what a policy promises, and what looks wrong in it.
     Check(Check),
     /// Print the JSON Schema of a policy.

@@ -2,13 +2,17 @@
 
 mod bans;
 mod check;
+mod init;
 mod ledger;
 mod lockouts;
 mod overrides;
 mod schema;
+mod serve;
 
 pub(crate) use bans::bans;
 pub(crate) use check::check;
+pub(crate) use init::init;
 pub(crate) use lockouts::lockouts;
 pub(crate) use overrides::overrides;
 pub(crate) use schema::schema;
+pub(crate) use serve::serve;

@@ -2,6 +2,7 @@
 
 mod ledger;
 mod secret;
+mod serve;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,6 +14,7 @@ use threshold::random_secret;
 use crate::cli;
 
 pub(crate) use ledger::{Access, Settings, settings};
+pub(crate) use serve::{ServerConfig, reread, server, upstream};
 
 /// A policy that could not be made.
 #[derive(Debug)]

@@ -1,17 +1,30 @@
-//! The binary `threshold`: the only place of the project with files and environment variables.
+//! The binary `threshold`: the only place of the project with sockets, files and environment variables.
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `app` | a server at work: what it is made of, how it starts and stops |
+//! | `gateway` | the reverse proxy |
+//! | `admin`, `health` | whether the server lives and is ready |
+//! | `reload` | policies that change while the server runs |
+//! | `demo` | what runs when nobody says anything |
+//! | `log` | what the server says while it runs |
 //! | `cli` | what can be typed, and its help |
 //! | `commands` | what is done for it |
 //! | `config` | files and the environment |
 //! | `source` | where records are read and changes go: a ledger on this machine |
 //! | `output` | terminals and colours, tables, and text that others wrote |
 
+mod admin;
+mod app;
 mod cli;
 mod commands;
 mod config;
+mod demo;
+mod gateway;
+mod health;
+mod log;
 mod output;
+mod reload;
 mod source;
 
 use std::ffi::OsString;
@@ -41,7 +54,9 @@ enum Ended {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut output = Output::standard();
     let ended = match Cli::try_parse_from(arguments) {
-        Ok(cli) => match cli.command {
+        Ok(cli) => match cli.command.unwrap_or_else(|| Command::Serve(Box::default())) {
+            Command::Serve(serve) => commands::serve(&serve, &mut output),
+            Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Schema => commands::schema(&mut output),
             Command::Bans(bans) => commands::bans(&bans, &mut output),

@@ -15,7 +15,7 @@ mod prefetch;
 mod sync;
 
 pub use clock::SystemClock;
-pub use entropy::{random_secret, random_token};
+pub use entropy::{UniqueIds, random_secret, random_token};
 pub use ledgers::MemoryLedger;
 #[cfg(feature = "sqlite")]
 pub use ledgers::SqliteLedger;

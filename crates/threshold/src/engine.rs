@@ -16,6 +16,7 @@ mod select;
 mod standings;
 mod subject;
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +35,7 @@ use select::Request;
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
 
-pub use decide::{Decision, Quota, Reason, Refusal, RefusedBy};
+pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation, Source};
 pub use overrides::{Override, OverrideError};
 pub(crate) use rules::Keys;
@@ -159,9 +160,26 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ///
     /// If the store could make no decision. A ledger that fails keeps nothing from being decided.
     pub async fn decide(&self, facts: &Facts<'_>, extras: Extras<'_>) -> Result<Decision, StoreError> {
+        let mut decision = Decision::default();
+        self.identify_and_decide(facts, extras, &mut decision).await.map(|_| decision)
+    }
+
+    /// [`decide`](Self::decide) for who has a place for the decision, which is large, and wants to know who asked. What
+    /// the decision was before does not matter.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn identify_and_decide<'a>(
+        &self,
+        facts: &Facts<'a>,
+        extras: Extras<'_>,
+        decision: &mut Decision,
+    ) -> Result<Identity<'a>, StoreError> {
         let state = self.state.load();
         let identity = state.rules.identify(facts, self.edge.now());
-        self.judge(&state, Asking { facts, identity: &identity, extras }).await
+        self.judge(&state, Asking { facts, identity: &identity, extras }, decision).await?;
+        Ok(identity)
     }
 
     /// [`decide`](Self::decide) for somebody who was identified before.
@@ -175,23 +193,29 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         identity: &Identity<'_>,
         extras: Extras<'_>,
     ) -> Result<Decision, StoreError> {
-        self.judge(&self.state.load(), Asking { facts, identity, extras }).await
+        let mut decision = Decision::default();
+        self.judge(&self.state.load(), Asking { facts, identity, extras }, &mut decision).await?;
+        Ok(decision)
     }
 
-    async fn judge(&self, state: &State, asking: Asking<'_>) -> Result<Decision, StoreError> {
-        let mut decision = Decision::default();
+    async fn judge(
+        &self,
+        state: &State,
+        asking: Asking<'_>,
+        decision: &mut Decision,
+    ) -> Result<(), StoreError> {
         decision.begin(self.edge.now(), asking.identity);
-        if self.arrive(state, &asking, &mut decision) {
+        if self.arrive(state, &asking, decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
             if decision.conclude() {
-                self.escalate(state, &asking, &mut decision).await?;
+                self.escalate(state, &asking, decision).await?;
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
         } else if let Some(until) = decision.sanctioned_until() {
-            self.foresee(state, &asking, until, &mut decision).await?;
+            self.foresee(state, &asking, until, decision).await?;
         }
-        Ok(decision)
+        Ok(())
     }
 
     /// Plans all layers and has lists, sanctions and the edge judge the request. True if there is something to ask of the
@@ -303,15 +327,42 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
+    /// Charges `more` bytes to the limits that `decision` charged for bytes, of a body that turns out longer than it was
+    /// charged for. False if they do not allow it; nothing is charged then. What [`refund_bytes`](Self::refund_bytes)
+    /// gives back from now on is of these bytes alone.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn charge_bytes(&self, decision: &mut Decision, more: NonZeroU64) -> Result<bool, StoreError> {
+        let batch = decision.inner.more_bytes(more);
+        if batch.steps().is_empty() {
+            return Ok(true);
+        }
+        let outcome = self.store.apply(&batch).await?;
+        if outcome.admitted() {
+            decision.inner.charged_bytes(&batch, &outcome);
+        }
+        Ok(outcome.admitted())
+    }
+
     /// Gives back the permits that `decision` took: the request has ended.
     ///
     /// # Errors
     ///
     /// If the store could not be told; the permits lapse by themselves then.
     pub async fn release(&self, decision: &Decision) -> Result<(), StoreError> {
-        let batch = decision.inner.permits();
-        if !batch.steps().is_empty() {
-            self.store.apply(&batch).await?;
+        self.release_permits(&decision.permits()).await
+    }
+
+    /// Gives back permits that a decision took: the request has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be told; the permits lapse by themselves then.
+    pub async fn release_permits(&self, permits: &Permits) -> Result<(), StoreError> {
+        if !permits.is_empty() {
+            self.store.apply(&permits.0).await?;
         }
         Ok(())
     }

@@ -158,6 +158,25 @@ impl Identifier {
         self.trusted.iter().any(|network| network.contains(peer))
     }
 
+    /// The headers that are read only if a trusted proxy sent them, the lists of hops left out.
+    pub(crate) fn believed_headers(&self) -> impl Iterator<Item = &str> {
+        let client = match &self.client_ip {
+            ClientIp::CfConnectingIp => Some("cf-connecting-ip"),
+            ClientIp::Header(name) => Some(name.as_str()),
+            ClientIp::Peer | ClientIp::Forwarded | ClientIp::XForwardedFor => None,
+        };
+        let tenant = match &self.tenant {
+            Some(TenantSource::Header(name)) => Some(name.as_str()),
+            _ => None,
+        };
+        let tier = match &self.tier {
+            Some(TierSource::Header(name)) => Some(name.as_str()),
+            _ => None,
+        };
+        let users = self.users.iter().filter_map(user::Source::proxy_header);
+        [client, tenant, tier].into_iter().flatten().chain(users)
+    }
+
     /// The subject that the client's address belongs to.
     #[must_use]
     pub fn address_key(&self, client: IpAddr) -> AddressKey {

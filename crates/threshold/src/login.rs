@@ -12,6 +12,7 @@
 //! A known device shows an unguessable token that was issued for this account after a login. It is its own source and the
 //! ceiling does not bind it, so nobody else's failures lock it out. Whether an account exists plays no part anywhere.
 
+mod form;
 mod rules;
 
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ use crate::engine::{Engine, Origin, Subjects};
 use crate::event::{Event, shown_address};
 use crate::identify::{fold_account, strip};
 
+pub use form::{LoginForm, Named};
 pub(crate) use rules::LoginRules;
 
 /// What stands beside a limit's key: whether its refusal was told.

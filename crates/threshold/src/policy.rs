@@ -9,6 +9,7 @@ mod check;
 mod decode;
 mod describe;
 mod environment;
+mod gateway;
 mod identity;
 mod limit;
 mod lint;
@@ -28,6 +29,7 @@ pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
 pub(crate) use check::{UNMATCHED, blamed, cost, kind, subjects};
 pub use decode::{Named, Placed, Several};
 pub use describe::LimitGuarantee;
+pub use gateway::{Gateway, GatewayNumbers, Tls, Upstream};
 pub use identity::{Aggregate, Claimed, HostLabel, Identity, Jwt, JwtAlgorithm, Tenant, User};
 pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePatterns, Tier};
 pub use lint::{Finding, Severity};
@@ -42,6 +44,10 @@ table! {
     pub struct Policy {
         /// What the server listens on.
         server: Server = optional,
+        /// The reverse proxy.
+        gateway: Gateway = optional,
+        /// Applications behind the gateway, by route.
+        upstream: Vec<Upstream> = default(Vec::new()),
         /// Where counters live.
         store: Store = optional,
         /// Who is asking.

@@ -29,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) secrets: Secrets,
     /// Where the secret was found, for when it is the wrong one.
     pub(crate) secret_place: String,
+    pub(crate) policy: Option<Policy>,
     pub(crate) rules: Option<Rules>,
     /// What was made or is about to be.
     pub(crate) notes: Vec<String>,
@@ -50,7 +51,8 @@ pub(crate) fn settings(place: &Place, access: Access) -> Result<Settings, Policy
         _ => None,
     };
     let (secret_place, warning) = (found.place, found.warning);
-    Ok(Settings { path: wanted.ledger, secrets, secret_place, rules, notes: wanted.notes, warning })
+    let Wanted { ledger: path, notes, .. } = wanted;
+    Ok(Settings { path, secrets, secret_place, policy, rules, notes, warning })
 }
 
 fn store(policy: Option<&Policy>) -> Option<&threshold::policy::Store> {

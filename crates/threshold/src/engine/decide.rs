@@ -103,10 +103,26 @@ pub struct RefusedBy {
     pub error: &'static str,
     /// The category of the tiers that it takes its rate from.
     pub category: Option<&'static str>,
+    /// The names of the routes that it is for, as a list; none if it is for every request.
+    pub routes: Option<&'static str>,
+    /// True if it counts bytes.
+    pub bytes: bool,
     /// Its rate.
     pub rate: Rate,
     /// True if the subject was over before and is kept out for a while.
     pub blocked: bool,
+}
+
+/// Permits to be [given back](super::Engine::release_permits) when their request ends.
+#[derive(Clone, Debug)]
+pub struct Permits(pub(crate) Batch);
+
+impl Permits {
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.steps().is_empty()
+    }
 }
 
 /// How much of a limit is left: that of the tightest one, for the headers of an answer.
@@ -121,6 +137,12 @@ pub struct Quota {
     pub capacity: u64,
     /// How many more of cost 1 would be allowed at this instant.
     pub remaining: u64,
+    /// True if it counts bytes.
+    pub bytes: bool,
+    /// How long it takes to allow its capacity once more; none for limits of how many at the same time.
+    pub window: Option<Duration>,
+    /// How long until one more would be allowed, if nothing else is charged; none where that is not known.
+    pub next: Option<Duration>,
     /// How long until it is as new, if nothing else is charged.
     pub reset: Duration,
 }
@@ -169,14 +191,21 @@ impl Decision {
         if self.allowed() { self.delay } else { Duration::ZERO }
     }
 
-    /// What is left of the tightest limit that shows itself: the one with the smallest share left.
+    /// What is left of the tightest limit that shows itself: the first one that refuses, or else the one with the
+    /// smallest share left.
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
         let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
-        let shown = self.parts().filter(Part::shows_itself);
-        let part = shown.min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)))?;
+        let shown = || self.parts().filter(Part::shows_itself);
+        let tightest =
+            || shown().min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)));
+        let refusing = if self.allowed() { None } else { shown().find(Part::refuses) };
+        let part = refusing.or_else(tightest)?;
         let (about, verdict) = (part.planned.about, part.verdict);
         Some(Quota {
+            bytes: about.bytes,
+            window: part.step.algorithm.window(verdict.limit).map(Into::into),
+            next: part.step.algorithm.next_unit(verdict).map(Into::into),
             limit: about.limit,
             rate: about.rate,
             capacity: verdict.limit,
@@ -195,6 +224,18 @@ impl Decision {
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// True if some limit counts the bytes of the request's body.
+    #[must_use]
+    pub fn counts_bytes(&self) -> bool {
+        self.inner.parts().any(|part| part.counts_bytes())
+    }
+
+    /// The permits that it took, for who lets go of the decision before the request ends.
+    #[must_use]
+    pub fn permits(&self) -> Permits {
+        Permits(self.inner.permits())
     }
 
     /// When the same request passes; none if it passed, and none if it never will.
@@ -267,6 +308,8 @@ impl Asked {
             layer: about.layer,
             error: about.error,
             category: about.category,
+            routes: about.routes,
+            bytes: about.bytes,
             rate: about.rate,
             blocked: matches!(role, Role::Gate | Role::PreviousGate),
         });
@@ -318,6 +361,26 @@ impl Asked {
         (!batch.steps().is_empty()).then_some((batch, charged))
     }
 
+    /// `more` bytes for every limit that was charged for bytes.
+    pub(crate) fn more_bytes(&self, more: NonZeroU64) -> Batch {
+        let mut batch = Batch::default();
+        for part in self.parts().filter(Part::counts_bytes) {
+            let _ = batch.push(Step { action: Action::Consume(more), ..*part.step });
+        }
+        batch
+    }
+
+    /// From now on `outcome` is what was charged for bytes.
+    pub(crate) fn charged_bytes(&mut self, batch: &Batch, outcome: &Outcome) {
+        let counts: SmallVec<[bool; 8]> = self.parts().map(|part| part.counts_bytes()).collect();
+        let places = (0..counts.len()).filter(|place| counts[*place]);
+        for (place, (step, verdict)) in places.zip(batch.steps().iter().zip(&outcome.verdicts)) {
+            self.plan.batch.steps_mut()[place] = *step;
+            self.outcome.verdicts[place] = *verdict;
+        }
+        self.outcome.at = outcome.at;
+    }
+
     /// The permits that were taken, to be given back.
     pub(crate) fn permits(&self) -> Batch {
         let mut batch = Batch::default();
@@ -334,6 +397,11 @@ impl Part<'_> {
     /// True if the subject asks for more than it has left now; a cost that never fits is no sign of that.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.verdict.retry, Retry::After(_))
+    }
+
+    /// True if bytes were charged to it.
+    fn counts_bytes(&self) -> bool {
+        self.charged && self.planned.about.bytes && matches!(self.step.action, Action::Consume(_))
     }
 
     pub(crate) fn refuses(&self) -> bool {

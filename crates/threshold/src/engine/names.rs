@@ -18,6 +18,8 @@ pub(crate) struct About {
     pub(crate) layer: Layer,
     pub(crate) rate: Rate,
     pub(crate) category: Option<&'static str>,
+    /// The routes it is for, as a list; none if it is for every request.
+    pub(crate) routes: Option<&'static str>,
     pub(crate) error: &'static str,
     pub(crate) silent: bool,
     pub(crate) bytes: bool,

@@ -5,6 +5,7 @@ mod response;
 mod retiring;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -17,9 +18,9 @@ use threshold_core::{
 use super::names::About;
 use super::overrides::{self, Override, OverrideError};
 use crate::identify::{Facts, Identifier, Identity};
-use crate::login::LoginRules;
+use crate::login::{LoginForm, LoginRules};
 use crate::policy::{Addresses, Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
-use crate::route::Routes;
+use crate::route::{Path, Routes};
 
 pub use build::BuildRulesError;
 pub(crate) use response::{Listed, Lists, Response, evidence};
@@ -54,6 +55,8 @@ pub struct Rules {
     pub(crate) response: Response,
     /// The limits of logins.
     pub(crate) login: LoginRules,
+    /// What makes a request a login.
+    pub(crate) login_form: Option<LoginForm>,
 }
 
 /// What a policy's limits are read by: they name its routes and tiers by their places here. Limits that outlive their
@@ -187,6 +190,37 @@ impl Rules {
     #[must_use]
     pub fn identify<'a>(&self, facts: &Facts<'a>, now: Timestamp) -> Identity<'a> {
         self.identifier.identify(facts, now)
+    }
+
+    /// Whether `peer` is a proxy that may speak for others.
+    #[must_use]
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        self.identifier.trusts(peer)
+    }
+
+    /// The headers that are believed from a trusted proxy, and that nobody else may hand on to an application.
+    pub fn identity_headers(&self) -> impl Iterator<Item = &str> {
+        self.identifier.believed_headers().chain(self.response.country.as_deref())
+    }
+
+    /// The client's address, as far as it is believed.
+    #[must_use]
+    pub fn client(&self, facts: &Facts<'_>) -> IpAddr {
+        self.identifier.client(facts).0
+    }
+
+    /// True if some requests are logins.
+    #[must_use]
+    pub const fn has_login_form(&self) -> bool {
+        self.login_form.is_some()
+    }
+
+    /// What makes the request a login, if it is one.
+    #[must_use]
+    pub fn login_form(&self, facts: &Facts<'_>) -> Option<&LoginForm> {
+        let form = self.login_form.as_ref()?;
+        let path = Path::read(facts.path).ok()?;
+        form.is_for(&self.frame.routes.matches(facts.method, facts.host, &path)).then_some(form)
     }
 
     /// Says whether `change` suits the limit that it names.

@@ -49,6 +49,16 @@ pub(super) enum Source {
     ApiKey(String),
 }
 
+impl Source {
+    /// The header that a trusted proxy names the user in.
+    pub(super) fn proxy_header(&self) -> Option<&str> {
+        match self {
+            Self::Proxy(name) => Some(name),
+            Self::Token(..) | Self::Cookie(_) | Self::ApiKey(_) => None,
+        }
+    }
+}
+
 /// A user, and what else was said in the same breath.
 pub(super) struct User<'a> {
     pub(super) id: Cow<'a, str>,

@@ -3,7 +3,7 @@
 use threshold_core::standing::{self, LadderError, LockoutError};
 use threshold_core::{Rate, Span};
 
-use super::decode::Placed;
+use super::decode::{Named, Placed, Several};
 use super::table::table;
 use super::values::Percent;
 use crate::identify::Cidr;
@@ -83,6 +83,14 @@ table! {
 table! {
     /// Logins: how many attempts, and how failures lock out.
     pub struct Login {
+        /// The routes that people log in by, for the gateway and the middleware.
+        route: Placed<Several<Placed<String>>> = optional,
+        /// The field of the form or the JSON object that names the account, or several to look for in turn.
+        account_field: Placed<Several<String>> = optional,
+        /// Fields and the values they must have for a password to be tried, such as `grant_type = \"password\"`.
+        require: Named<String> = default(Named::default()),
+        /// The statuses of an answer to a login that succeeded; all below 400 without it.
+        success: Placed<Vec<u16>> = optional,
         /// Attempts from one address.
         address: Rate = optional,
         /// Password grants for one account from one source.

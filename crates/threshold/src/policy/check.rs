@@ -1,5 +1,6 @@
 //! Mistakes that show only when fields are seen together. Each is noted; none ends the check.
 
+mod gateway;
 mod identity;
 mod limits;
 mod rest;
@@ -14,5 +15,6 @@ pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
     super::routes::check(policy, reader);
     limits::check(policy, reader);
     identity::check(policy, reader);
+    gateway::check(policy, reader);
     rest::check(policy, reader);
 }

@@ -19,7 +19,7 @@ table! {
         admin: Listen = optional,
         /// The Redis protocol.
         resp: Listen = optional,
-        /// The application behind the gateway, such as `http://127.0.0.1:3000`.
+        /// The application behind the gateway, such as `http://127.0.0.1:3000`, for what no `upstream` takes.
         upstream: Placed<String> = optional,
         /// Where the ledger and other files live.
         data_dir: String = optional,

@@ -14,9 +14,9 @@ use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
     UserSource,
 };
-use crate::login::LoginRules;
+use crate::login::{LoginForm, LoginRules};
 use crate::policy::{
-    self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Policy,
+    self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Placed, Policy,
     UNMATCHED,
 };
 use crate::route::{RouteError, Routes};
@@ -74,9 +74,22 @@ impl Rules {
         let lists = policy.lists.as_ref().map(Lists::new);
         let longest = edge.iter().chain(&inner).map(Rule::window).max().unwrap_or_default();
         let login = LoginRules::new(policy, secrets)?;
+        let login_form = LoginForm::new(policy, &frame.routes);
         let retention = response::retention(policy, &response);
         let (frame, retiring) = (Arc::new(frame), Vec::new());
-        Ok(Self { identifier, frame, edge, inner, retiring, retention, longest, lists, response, login })
+        Ok(Self {
+            identifier,
+            frame,
+            edge,
+            inner,
+            retiring,
+            retention,
+            longest,
+            lists,
+            response,
+            login,
+            login_form,
+        })
     }
 }
 
@@ -134,6 +147,7 @@ impl Frame {
             layer: limit.layer.value,
             rate: *rate,
             category: limit.category.as_ref().map(|category| lasting(category)),
+            routes: limit.route.as_ref().map(|routes| lasting(&names(&routes.0))),
             error: code(limit),
             silent: limit.silent,
             bytes: cost == Cost::Bytes,
@@ -166,6 +180,11 @@ impl Frame {
             Some(_) => RouteFilter::Of(named(limit)),
         }
     }
+}
+
+/// Names as a list.
+fn names(names: &[Placed<String>]) -> String {
+    names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whom a limit holds its refusals against.

@@ -19,7 +19,7 @@ pub(crate) struct Response {
     pub(crate) ladder: Option<Arc<Ladder>>,
     pub(crate) reputation: Option<Reputation>,
     /// The header in which a trusted proxy names the client's country.
-    country: Option<String>,
+    pub(crate) country: Option<String>,
     /// What events show of an address.
     pub(crate) addresses: Addresses,
 }

@@ -69,11 +69,6 @@ fn store(policy: &Policy, reader: &mut Reader<'_>) {
 }
 
 fn surfaces(policy: &Policy, reader: &mut Reader<'_>) {
-    let upstream = policy.server.as_ref().and_then(|server| server.upstream.as_ref());
-    if let Some(url) = upstream.filter(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
-        let what = format!("{:?} is no address of an application", url.value);
-        reader.note_placed(url, what, "write one such as \"http://127.0.0.1:3000\"");
-    }
     let code = policy.websocket.as_ref().and_then(|websocket| websocket.close_code.as_ref());
     if let Some(code) =
         code.filter(|code| ![1008, 1013].contains(&code.value) && !(3000..5000).contains(&code.value))

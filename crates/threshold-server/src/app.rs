@@ -1,0 +1,167 @@
+//! A server at work: what it is made of, and how it starts, changes and stops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use threshold::engine::Rules;
+use threshold::{Ledger as _, MemoryStore, SharedLedger, SharedStore, SqliteLedger, Store as _};
+use tokio::net::TcpListener;
+
+use crate::config::ServerConfig;
+use crate::gateway::{Engine, Gateway, Prepared, Settings};
+use crate::health::Health;
+use crate::log::Log;
+use crate::{admin, demo};
+
+/// How often what other processes wrote into the ledger is taken over.
+const REFRESH: Duration = Duration::from_secs(1);
+/// How often the ledger forgets what is over.
+const SWEEP: Duration = Duration::from_secs(600);
+/// How many counters are looked at each time for those that are over.
+const SWEPT: usize = 20_000;
+
+/// A server at work.
+pub(crate) struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) gateway: Option<Gateway>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) log: Arc<Log>,
+    /// The application for what no other takes.
+    pub(crate) upstream: Option<String>,
+    /// Where the surfaces are.
+    pub(crate) surfaces: Surfaces,
+}
+
+/// Where the surfaces are, for people.
+pub(crate) struct Surfaces {
+    pub(crate) gateway: Option<(SocketAddr, bool)>,
+    pub(crate) admin: Option<SocketAddr>,
+    /// True if the built-in application is behind the gateway.
+    pub(crate) demo: bool,
+}
+
+impl App {
+    /// Opens what `config` names and starts the surfaces. What went wrong is said with its remedy.
+    pub(crate) async fn start(config: &ServerConfig, rules: Rules) -> Result<Self, String> {
+        let (log, health) = (Arc::new(Log::new(config.debug)), Arc::new(Health::default()));
+        let admin = match config.admin {
+            Some(address) => {
+                Some(admin::start(bind("admin", address).await?, Arc::clone(&health)).map_err(io)?)
+            }
+            None => None,
+        };
+        let engine = Arc::new(engine(config, rules, &log)?);
+        if let Err(error) = engine.refresh().await {
+            return Err(format!("the ledger does not answer: {error}; see whether the disk is well"));
+        }
+        let demo = config.gateway.is_some() && config.upstream.is_none() && config.policy.upstream.is_empty();
+        let upstream = match demo {
+            true => Some(format!("http://{}", demo::start().await.map_err(io)?)),
+            false => config.upstream.clone(),
+        };
+        let gateway = match config.gateway {
+            Some(address) => {
+                let prepared = Prepared::new(&config.policy, upstream.as_deref())?;
+                let secure = prepared.is_secure();
+                let settings = Settings::new(prepared, &engine, None);
+                let listener = bind("gateway", address).await?;
+                Some((Gateway::start(listener, settings, workers(), &log).map_err(io)?, secure))
+            }
+            None => None,
+        };
+        let surfaces = Surfaces {
+            gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
+            admin,
+            demo,
+        };
+        let gateway = gateway.map(|(gateway, _)| gateway);
+        health.policy();
+        health.started();
+        Ok(Self { engine, gateway, health, log, upstream, surfaces })
+    }
+
+    /// Keeps things tidy until it is dropped.
+    pub(crate) async fn tend(engine: &Engine, health: &Health, log: &Log) {
+        let mut refreshing = tokio::time::interval(REFRESH);
+        let mut sweeping = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                _ = refreshing.tick() => {
+                    // The engine tells of it itself, once.
+                    health.ledger(engine.refresh().await.is_err());
+                    let _ = engine.store().sweep(SWEPT).await;
+                }
+                _ = sweeping.tick() => match engine.sweep().await {
+                    Ok(dropped) => log.debug(&format!("the ledger forgot {dropped} records that are over")),
+                    Err(error) => log.warning(&format!("the ledger could not be swept: {error}")),
+                },
+            }
+        }
+    }
+
+    /// Finishes what is in flight and lets go of everything.
+    pub(crate) async fn stop(self) {
+        self.health.stopping();
+        if let Some(gateway) = self.gateway {
+            let (connections, requests) = gateway.load();
+            self.log.info(&format!("stopping: {connections} connections, {requests} requests in flight"));
+            let drained = gateway.stop().await;
+            let said =
+                format!("{} requests in flight finished, {} cut off", drained.finished, drained.cut_off);
+            match drained.cut_off {
+                0 => self.log.info(&said),
+                _ => self.log.warning(&said),
+            }
+        }
+        if let Err(error) = self.engine.ledger().close().await {
+            self.log.error(&format!("the ledger could not be closed: {error}; what it acknowledged is kept"));
+        }
+        self.log.info("stopped");
+    }
+}
+
+fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<Engine, String> {
+    let settings = &config.settings;
+    let secrets = settings.secrets.clone();
+    let ledger = SqliteLedger::open(&settings.path, &secrets.current, secrets.previous.as_ref())
+        .map_err(|error| format!("{error} (opened with the secret in {})", settings.secret_place))?;
+    let ledger: SharedLedger = Arc::new(ledger);
+    let store: SharedStore = Arc::new(memory(config)?);
+    let log = Arc::clone(log);
+    let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
+    Ok(engine.telling(move |event| log.event(event)))
+}
+
+fn memory(config: &ServerConfig) -> Result<MemoryStore, String> {
+    let most = config.policy.store.as_ref().and_then(|store| store.max_bytes);
+    let builder = MemoryStore::builder();
+    let builder = match most {
+        Some(bytes) => builder.max_bytes(usize::try_from(bytes).unwrap_or(usize::MAX)),
+        None => builder,
+    };
+    builder.build().map_err(|error| format!("[store].max_bytes: {error}"))
+}
+
+async fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "something else listens there; stop it, or choose another port",
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need rights; choose a higher one",
+            std::io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; choose one that it has"
+            }
+            _ => "choose another address",
+        };
+        format!("--{what} {address}: cannot listen there ({error}); {remedy}, such as `--{what} 127.0.0.1:0`")
+    })
+}
+
+/// A worker for each processor that we may use.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn io(error: std::io::Error) -> String {
+    format!("the server could not be started: {error}; try again")
+}

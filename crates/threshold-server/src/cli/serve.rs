@@ -1,0 +1,105 @@
+//! `threshold serve` and `threshold init`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use threshold::policy::Listen;
+
+#[derive(Debug, Default, Args)]
+#[command(after_help = SERVE_HELP)]
+pub(crate) struct Serve {
+    /// The policy; without one, a demonstration with small numbers.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The application behind the gateway, for what no [[upstream]] takes; without one, a small built-in one.
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: Option<String>,
+    /// Where counters live [default: memory://].
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// A second store beside the first.
+    #[arg(long, value_name = "URL")]
+    pub(crate) cache: Option<String>,
+    /// Where what must not be lost lives [default: ledger.sqlite in the data folder].
+    #[arg(long, value_name = "URL")]
+    pub(crate) ledger: Option<String>,
+    /// The folder of the ledger and its secret [default: ./threshold-data].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Policies of Envoy's rate limit service.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) envoy_config: Option<PathBuf>,
+    /// Where the reverse proxy listens [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) gateway: Option<Listen>,
+    /// Where health is told [default: 127.0.0.1:8083].
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) admin: Option<Listen>,
+    /// Where Envoy asks.
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) rls: Option<Listen>,
+    /// Where programs ask.
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) api: Option<Listen>,
+    /// Where clients of Redis ask.
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) resp: Option<Listen>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = INIT_HELP)]
+pub(crate) struct Init {
+    /// Where to write it.
+    #[arg(default_value = "policy.toml")]
+    pub(crate) file: PathBuf,
+}
+
+/// An address, or `off`.
+pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+    match text {
+        "off" => Ok(Listen::Off),
+        text => text.parse::<SocketAddr>().map(Listen::At).map_err(|_| {
+            "this is no address; write one such as 127.0.0.1:8080 or [::1]:8080 (port 0 takes a free one), or off"
+                .to_owned()
+        }),
+    }
+}
+
+const SERVE_HELP: &str = "\
+Every option can also be set in the environment, as THRESHOLD_ and its name (THRESHOLD_GATEWAY, THRESHOLD_DATA_DIR, ...),
+and most in [server] or [store] of the policy: a flag beats the environment, which beats the policy. THRESHOLD_DEBUG=true
+logs the details.
+
+The policy is read again when its file changes and on SIGHUP; a broken one is refused whole, and the last good one stays.
+Addresses, stores and folders are taken over at the next start. SIGTERM and Ctrl-C end the server: requests in flight are
+finished first.
+
+Beyond this machine the gateway needs [gateway].tls, and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true`
+in [server].
+
+Not in this version: --cache, --envoy-config, --rls, --api and --resp (they may be `off`), and stores but memory://.
+
+Exit codes:
+  0  stopped by a signal
+  1  the policy is broken
+  2  the command was not understood, or something could not be read, opened or listened on
+
+Examples:
+  threshold serve                                                a demonstration on 127.0.0.1:8080
+  threshold serve --config policy.toml --upstream http://127.0.0.1:3000
+  threshold serve --config policy.toml --gateway 127.0.0.1:0     on a free port, which is printed
+  threshold serve --config policy.toml --admin off
+  kill -HUP $(pidof threshold)                                   reads the policy again";
+
+const INIT_HELP: &str = "\
+The policy has comments that explain each part. Nothing is overwritten: a file that is there is left as it is.
+
+Exit codes:
+  0  written
+  2  the file is there already, or cannot be written
+
+Examples:
+  threshold init
+  threshold init /etc/threshold/policy.toml
+  threshold init && threshold check policy.toml && threshold serve --config policy.toml";

@@ -1,0 +1,155 @@
+//! `threshold serve`: starts a server and keeps it until a signal ends it.
+
+use std::io;
+
+use threshold::engine::Rules;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::check;
+use crate::Ended;
+use crate::app::{App, Surfaces};
+use crate::cli::Serve;
+use crate::config::{self, PolicyFileError, ServerConfig};
+use crate::output::{Output, Style, harmless};
+use crate::reload::{self, Reloader};
+
+/// Runs a server until it is told to stop.
+pub(crate) fn serve(serve: &Serve, output: &mut Output) -> Ended {
+    let (config, rules) = match config::server(serve) {
+        Ok(config) => config,
+        Err(PolicyFileError::Broken(error)) => {
+            check::broken(&error, output);
+            return Ended::Broken;
+        }
+        Err(PolicyFileError::Unreadable(what)) => return failed(&what, output),
+    };
+    allow_many_files();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&format!("no runtime could be started: {error}; try again"), output),
+    };
+    match runtime.block_on(run(serve, (config, rules), output)) {
+        Ok(()) => Ended::Well,
+        Err(what) => failed(&what, output),
+    }
+}
+
+fn failed(what: &str, output: &mut Output) -> Ended {
+    output.labelled(Style::Error, "error", &harmless(what));
+    Ended::NotRun
+}
+
+async fn run(
+    serve: &Serve,
+    (config, rules): (ServerConfig, Rules),
+    output: &mut Output,
+) -> Result<(), String> {
+    let mut signals =
+        Signals::new().map_err(|error| format!("no signals can be taken: {error}; try again"))?;
+    config.settings.notes.iter().for_each(|note| output.labelled(Style::Quiet, "note", note));
+    if let Some(warning) = &config.settings.warning {
+        output.labelled(Style::Warning, "warning", warning);
+    }
+    let app = App::start(&config, rules).await?;
+    greet(&config, &app.surfaces, output);
+    let secrets = config.settings.secrets.clone();
+    let mut reloader = config.file.as_ref().map(|file| Reloader::new(file.clone(), &config.policy, secrets));
+    {
+        let tending = App::tend(&app.engine, &app.health, &app.log);
+        tokio::pin!(tending);
+        let mut looking = tokio::time::interval(reload::LOOK);
+        loop {
+            let told = tokio::select! {
+                told = signals.next() => told,
+                _ = looking.tick() => Told::Look,
+                () = &mut tending => Told::Look,
+            };
+            match (told, &mut reloader) {
+                (Told::Stop, _) => break,
+                (Told::Reload, Some(reloader)) => reloader.reload(&app, serve),
+                (Told::Reload, None) => {
+                    app.log.warning("there is no policy to read again; name one with --config");
+                }
+                (Told::Look, Some(reloader)) => reloader.reload_if_changed(&app, serve),
+                (Told::Look, None) => {}
+            }
+        }
+    }
+    app.stop().await;
+    Ok(())
+}
+
+/// What there is to be done next.
+enum Told {
+    Stop,
+    Reload,
+    Look,
+}
+
+/// The signals that a server obeys.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.hang_up.recv() => Told::Reload,
+        }
+    }
+}
+
+/// Says where everything is, and what to try first.
+fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
+    let heading = output.styled(Style::Heading, concat!("threshold ", env!("CARGO_PKG_VERSION")));
+    output.line(&heading);
+    if let Some((address, secure)) = surfaces.gateway {
+        let scheme = if secure { "https" } else { "http" };
+        let before = match (surfaces.demo, &config.upstream) {
+            (true, _) => ", in front of a small built-in application".to_owned(),
+            (false, Some(url)) => format!(", in front of {url}"),
+            (false, None) => String::new(),
+        };
+        output.line(&format!("  gateway  {scheme}://{address}{before}"));
+    }
+    if let Some(address) = surfaces.admin {
+        output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
+    }
+    let policy = match &config.file {
+        Some(file) => format!("{}, read again when it changes", file.display()),
+        None => "a demonstration; `threshold init` writes one to start from".to_owned(),
+    };
+    output.line(&format!("  policy   {policy}"));
+    output.line(&format!("  ledger   {}", config.settings.path.display()));
+    if let (None, Some((address, _))) = (&config.file, surfaces.gateway)
+        && surfaces.demo
+    {
+        output.line("\nTry it:");
+        output.line(&format!("  curl -i http://{address}/"));
+        output.line(&format!("  curl -i http://{address}/api/report"));
+        output.line(&format!(
+            "  curl -i http://{address}/api/report      # the second within ten seconds: 429"
+        ));
+    }
+    output.line("\nCtrl-C stops it.");
+}
+
+/// Each connection takes a file, and each request to an application another: as many as this machine allows.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Whoever may not have more goes on with what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}

@@ -1,0 +1,149 @@
+//! What a server is told: flags beat the environment, which beats the policy.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use threshold::engine::{Rules, Secrets};
+use threshold::policy::{Listen, Policy};
+
+use super::{Access, PolicyFileError, Settings, not_ready, set, settings, variable};
+use crate::cli::{Place, Serve, listen};
+use crate::demo;
+
+const GATEWAY: &str = "127.0.0.1:8080";
+const ADMIN: &str = "127.0.0.1:8083";
+
+/// Everything a server needs to know before it starts.
+pub(crate) struct ServerConfig {
+    /// The file of the policy; none for the demonstration.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) policy: Policy,
+    pub(crate) settings: Settings,
+    /// The application, for what no other takes; none for the demonstration's.
+    pub(crate) upstream: Option<String>,
+    pub(crate) gateway: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) debug: bool,
+}
+
+/// Finds out what `serve` asks for.
+pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileError> {
+    let file = serve.config.clone().or_else(|| set("THRESHOLD_CONFIG").map(PathBuf::from));
+    let place =
+        Place { config: file.clone(), ledger: serve.ledger.clone(), data_dir: serve.data_dir.clone() };
+    let mut settings = settings(&place, Access::Make)?;
+    let policy = match settings.policy.take() {
+        Some(policy) => policy,
+        None => {
+            Policy::read("the demonstration", demo::POLICY, &variable).map_err(PolicyFileError::Broken)?
+        }
+    };
+    let rules = match settings.rules.take() {
+        Some(rules) => rules,
+        None => ready("the demonstration", &policy, &settings.secrets)?,
+    };
+    refuse_what_is_missing(serve, &policy).map_err(PolicyFileError::Unreadable)?;
+    let of_policy = policy.server.as_ref();
+    let address = |flag: &Option<Listen>, name: &str, written: Option<&Listen>, default: &str| {
+        address(*flag, name, written.copied(), default).map_err(PolicyFileError::Unreadable)
+    };
+    let gateway = address(
+        &serve.gateway,
+        "THRESHOLD_GATEWAY",
+        of_policy.and_then(|server| server.gateway.as_ref()),
+        GATEWAY,
+    )?;
+    let admin =
+        address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
+    guard(&policy, gateway, admin).map_err(PolicyFileError::Unreadable)?;
+    let upstream = upstream(serve, &policy);
+    let debug =
+        set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
+    Ok((ServerConfig { file, policy, settings, upstream, gateway, admin, debug }, rules))
+}
+
+/// A policy and the rules it makes, read again from `file`.
+pub(crate) fn reread(file: &Path, secrets: &Secrets) -> Result<(Policy, Rules), PolicyFileError> {
+    let policy = super::policy(file)?;
+    let rules = ready(&file.display().to_string(), &policy, secrets)?;
+    Ok((policy, rules))
+}
+
+/// The application that a flag, the environment or the policy names.
+pub(crate) fn upstream(serve: &Serve, policy: &Policy) -> Option<String> {
+    let of_policy = || policy.server.as_ref()?.upstream.as_ref().map(|url| url.value.clone());
+    serve.upstream.clone().or_else(|| set("THRESHOLD_UPSTREAM")).or_else(of_policy)
+}
+
+fn ready(name: &str, policy: &Policy, secrets: &Secrets) -> Result<Rules, PolicyFileError> {
+    Rules::new(policy, secrets, &variable)
+        .map_err(|error| PolicyFileError::Broken(not_ready(name.to_owned(), &error.to_string())))
+}
+
+fn address(
+    flag: Option<Listen>,
+    name: &str,
+    written: Option<Listen>,
+    default: &str,
+) -> Result<Option<SocketAddr>, String> {
+    let of_environment = set(name).map(|text| listen(&text)).transpose();
+    let of_environment = of_environment.map_err(|what| format!("{name}: {what}"))?;
+    match flag.or(of_environment).or(written) {
+        Some(Listen::Off) => Ok(None),
+        Some(Listen::At(address)) => Ok(Some(address)),
+        None => default.parse().map(Some).map_err(|_| format!("{default} is no address")),
+    }
+}
+
+/// What this version cannot do is said, and not passed over.
+fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> {
+    let server = policy.server.as_ref();
+    let surfaces = [
+        ("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls)),
+        ("api", &serve.api, "THRESHOLD_API", server.and_then(|server| server.api)),
+        ("resp", &serve.resp, "THRESHOLD_RESP", server.and_then(|server| server.resp)),
+    ];
+    for (flag, given, name, written) in surfaces {
+        if address(*given, name, Some(written.unwrap_or(Listen::Off)), "")?.is_some() {
+            return Err(format!(
+                "--{flag}: this version has no such surface; leave it out, or say `--{flag} off`"
+            ));
+        }
+    }
+    if serve.envoy_config.is_some() || set("THRESHOLD_ENVOY_CONFIG").is_some() {
+        return Err("--envoy-config: this version does not speak to Envoy; leave it out".to_owned());
+    }
+    let store = policy.store.as_ref();
+    let text = |url: Option<&threshold::policy::Placed<String>>| url.map(|url| url.value.clone());
+    let cache = serve.cache.clone().or_else(|| set("THRESHOLD_CACHE"));
+    if cache.or_else(|| text(store.and_then(|store| store.cache.as_ref()))).is_some() {
+        return Err("--cache: this version has no second store; leave it out".to_owned());
+    }
+    let url = serve.store.clone().or_else(|| set("THRESHOLD_STORE"));
+    match url.or_else(|| text(store.and_then(|store| store.url.as_ref()))) {
+        Some(url) if url != "memory://" => {
+            Err(format!("--store {url}: this version keeps counters in memory only; write memory://"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Beyond this machine nothing is open to everybody unless somebody says so.
+fn guard(policy: &Policy, gateway: Option<SocketAddr>, admin: Option<SocketAddr>) -> Result<(), String> {
+    let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
+    let beyond =
+        |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);
+    let tls = policy.gateway.as_ref().is_some_and(|gateway| gateway.tls.is_some());
+    if let Some(address) = beyond(gateway).filter(|_| !tls) {
+        return Err(format!(
+            "--gateway {address}: beyond this machine it needs [gateway].tls, or `insecure = true` in [server] where \
+             something before it speaks TLS"
+        ));
+    }
+    if let Some(address) = beyond(admin).filter(|_| set("THRESHOLD_ADMIN_TOKEN").is_none()) {
+        return Err(format!(
+            "--admin {address}: beyond this machine it needs THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server]"
+        ));
+    }
+    Ok(())
+}

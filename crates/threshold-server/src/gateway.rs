@@ -1,0 +1,257 @@
+//! The gateway: a reverse proxy with limits in front of applications.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `settings` | what it goes by, made of the policy |
+//! | `connections` | who is connected, how many may be, who has to go |
+//! | `serve` | one connection: TLS, HTTP/1.1 or HTTP/2, its limits |
+//! | `proxy` | one request: limits around it, on to the application and back |
+//! | `upstream` | which application, and the connections to it that are kept |
+//! | `upgrade` | connections that become something else, such as WebSockets |
+//! | `headers`, `body`, `tls`, `trouble` | what their names say |
+//!
+//! One thread accepts connections and hands each to a worker, which serves it to its end. Workers share nothing that a
+//! request waits for but the store.
+
+mod body;
+mod connections;
+mod headers;
+mod proxy;
+mod serve;
+mod settings;
+mod tls;
+mod trouble;
+mod upgrade;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use threshold::{SharedLedger, SharedStore, Span, SystemClock, UniqueIds};
+use threshold_http::{ThresholdLayer, ThresholdService};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+
+use connections::{Connections, Room};
+use proxy::{Proxy, Worker};
+use serve::{Accepted, serve};
+pub(crate) use settings::{Prepared, Settings};
+use trouble::Trouble;
+
+use crate::log::Log;
+
+/// The engine of a server, over whatever store and ledger it was told to use.
+pub(crate) type Engine = threshold::engine::Engine<SharedStore, SystemClock, SharedLedger>;
+type Layer = ThresholdLayer<SharedStore, SystemClock, SharedLedger>;
+type Limited = ThresholdService<Proxy, SharedStore, SystemClock, SharedLedger>;
+
+/// How often connections are looked at for those that have waited too long.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long clients may still ask on connections that are kept alive, when the server stops: a request that is on its way
+/// already is answered, and told that it was the last.
+const LAST_ORDERS: Duration = Duration::from_secs(1);
+/// How long nobody is accepted after that failed, as it does without files left.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How far the gateway is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Open,
+    /// Connections end after the request they are at.
+    Closing,
+    /// Whatever is left is cut off.
+    Over,
+}
+
+/// A gateway that accepts connections.
+pub(crate) struct Gateway {
+    address: SocketAddr,
+    settings: Arc<ArcSwap<Settings>>,
+    connections: Arc<Connections>,
+    phase: watch::Sender<Phase>,
+    stop_accepting: watch::Sender<bool>,
+    accepting: tokio::task::JoinHandle<()>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+/// What was left when a gateway stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drained {
+    /// Requests that were in flight when it was told to stop, and later.
+    pub(crate) finished: u64,
+    /// Those that did not end in time.
+    pub(crate) cut_off: u64,
+}
+
+impl Gateway {
+    /// Starts serving `listener` by `settings`, with `workers` threads.
+    pub(crate) fn start(
+        listener: TcpListener,
+        settings: Settings,
+        workers: usize,
+        log: &Arc<Log>,
+    ) -> std::io::Result<Self> {
+        let address = listener.local_addr()?;
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let connections = Arc::new(Connections::default());
+        let (phase, _) = watch::channel(Phase::Open);
+        let (stop_accepting, stopped) = watch::channel(false);
+        let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
+        let (mut doors, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..workers {
+            let (door, arrivals) = mpsc::unbounded_channel();
+            let worker = Worker {
+                settings: Arc::clone(&settings),
+                pool: Arc::default(),
+                ids: Arc::clone(&ids),
+                trouble: Arc::clone(&trouble),
+            };
+            threads.push(spawn_worker(number, worker, arrivals, phase.subscribe())?);
+            doors.push(door);
+        }
+        let accepting = Accepting {
+            listener,
+            settings: Arc::clone(&settings),
+            connections: Arc::clone(&connections),
+            doors,
+        };
+        let accepting = tokio::spawn(accepting.run(stopped));
+        Ok(Self { address, settings, connections, phase, stop_accepting, accepting, workers: threads })
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it goes by.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// Goes by `settings` from the next request on.
+    pub(crate) fn change(&self, settings: Settings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// How many connections and requests there are.
+    pub(crate) fn load(&self) -> (usize, u64) {
+        (self.connections.count(), self.connections.in_flight())
+    }
+
+    /// Accepts nobody any more, lets requests in flight end, and cuts off what takes too long.
+    pub(crate) async fn stop(self) -> Drained {
+        let patience: Duration = self.settings.load().numbers.drain_timeout.into();
+        let begun = self.connections.in_flight();
+        self.connections.drain();
+        let _ = self.stop_accepting.send(true);
+        let _ = self.accepting.await;
+        let connections = &self.connections;
+        let empty = || async {
+            while connections.count() > 0 {
+                connections.changed.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_ORDERS.min(patience), empty()).await;
+        let _ = self.phase.send(Phase::Closing);
+        let _ = tokio::time::timeout(patience, empty()).await;
+        let cut_off = connections.in_flight();
+        let _ = self.phase.send(Phase::Over);
+        for worker in self.workers {
+            // A worker that panicked has nothing left to wait for.
+            let _ = tokio::task::spawn_blocking(move || worker.join()).await;
+        }
+        Drained { finished: begun.saturating_sub(cut_off), cut_off }
+    }
+}
+
+/// Waits until somebody says so, or nobody is left to.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Takes connections in and hands them to workers in turn.
+struct Accepting {
+    listener: TcpListener,
+    settings: Arc<ArcSwap<Settings>>,
+    connections: Arc<Connections>,
+    doors: Vec<mpsc::UnboundedSender<Accepted>>,
+}
+
+impl Accepting {
+    async fn run(self, mut stopped: watch::Receiver<bool>) {
+        let mut turn = 0;
+        let mut looking = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.take_in(stream, peer, &mut turn),
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                },
+                _ = looking.tick() => {
+                    let numbers = self.settings.load().numbers;
+                    let still = Span::from_micros(
+                        numbers.response_timeout.as_micros() + numbers.idle_timeout.as_micros(),
+                    );
+                    self.connections.close_idle(numbers.header_timeout, still);
+                }
+                () = told(&mut stopped) => break,
+            }
+        }
+        // Who was accepted by the machine already is not turned away.
+        while let Ok(Ok((stream, peer))) =
+            tokio::time::timeout(Duration::from_millis(1), self.listener.accept()).await
+        {
+            self.take_in(stream, peer, &mut turn);
+        }
+    }
+
+    fn take_in(&self, stream: tokio::net::TcpStream, peer: SocketAddr, turn: &mut usize) {
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let settings = self.settings.load();
+        let numbers = &settings.numbers;
+        let of_address = (!settings.trusts(peer.ip())).then_some(numbers.max_connections_per_address);
+        let Some(member) =
+            self.connections.join(peer.ip(), Room { all: numbers.max_connections, of_address })
+        else {
+            return;
+        };
+        let _ = stream.set_nodelay(true);
+        // Without its connection to this thread's runtime, for the worker's.
+        if let Ok(stream) = stream.into_std() {
+            *turn = (*turn + 1) % self.doors.len();
+            let _ = self.doors[*turn].send(Accepted { stream, peer, member });
+        }
+    }
+}
+
+fn spawn_worker(
+    number: usize,
+    worker: Worker,
+    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
+    phase: watch::Receiver<Phase>,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let work = async move {
+        let worker = Arc::new(worker);
+        let pool = Arc::clone(&worker.pool);
+        let mut sweeping = tokio::time::interval(Duration::from_secs(5));
+        let (mut open, mut over) = (true, phase.clone());
+        loop {
+            tokio::select! {
+                accepted = arrivals.recv(), if open => match accepted {
+                    Some(accepted) => {
+                        tokio::spawn(serve(accepted, Arc::clone(&worker), phase.clone()));
+                    }
+                    None => open = false,
+                },
+                _ = sweeping.tick() => pool.sweep(),
+                _ = over.wait_for(|phase| *phase == Phase::Over) => return,
+            }
+        }
+    };
+    std::thread::Builder::new().name(format!("gateway-{number}")).spawn(move || runtime.block_on(work))
+}

@@ -1,0 +1,169 @@
+//! One connection of a client, from its first byte to its last.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::header::{self, HeaderValue};
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use threshold::policy::GatewayNumbers;
+use threshold_http::Peer;
+use threshold_http::body::ResponseBody;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tower_layer::Layer as _;
+use tower_service::Service as _;
+
+use super::body::{Ending, ProxyBody};
+use super::connections::{Flight, Member};
+use super::proxy::{Proxy, Worker};
+use super::{Limited, Phase};
+
+/// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
+/// beyond so many the connection is closed.
+const TAKEN_BACK: usize = 20;
+const BROKEN: usize = 100;
+/// What is kept of an answer that a client of HTTP/2 does not take.
+const SEND_BUFFER: usize = 64 * 1024;
+/// How much a client of HTTP/2 may send ahead, for each stream and for all.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// A client's connection, before anything was read from it.
+pub(super) struct Accepted {
+    pub(super) stream: std::net::TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) member: Member,
+}
+
+/// Serves `accepted` until it ends.
+pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>, phase: watch::Receiver<Phase>) {
+    let Accepted { stream, peer, member } = accepted;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let settings = worker.settings.load_full();
+    let connection = Arc::new(member);
+    let proxy = Proxy { worker, secure: settings.tls.is_some(), connection: Arc::clone(&connection) };
+    let front = Front { limited: settings.layer.layer(proxy), connection: Arc::clone(&connection), peer };
+    let leave = || connection.leave.notified();
+    match &settings.tls {
+        None => speak(stream, front, (&settings.numbers, &connection), phase).await,
+        Some(tls) => {
+            let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
+            // Whoever takes too long for it is waiting like anybody else.
+            let stream = tokio::select! {
+                stream = handshake => stream,
+                () = leave() => return,
+            };
+            if let Ok(stream) = stream {
+                speak(stream, front, (&settings.numbers, &connection), phase).await;
+            }
+        }
+    }
+}
+
+async fn speak<I>(
+    stream: I,
+    front: Front,
+    (numbers, connection): (&GatewayNumbers, &Arc<Member>),
+    mut phase: watch::Receiver<Phase>,
+) where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let builder = builder(numbers);
+    let mut speaking = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), front));
+    let mut leaving = pin!(connection.leave.notified());
+    let mut closing = false;
+    loop {
+        tokio::select! {
+            // How it ends is the client's business.
+            _ = speaking.as_mut() => return,
+            () = leaving.as_mut() => return,
+            changed = phase.wait_for(|phase| *phase >= Phase::Closing), if !closing => {
+                closing = true;
+                if changed.is_ok() {
+                    speaking.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// The limits of the protocols.
+fn builder(numbers: &GatewayNumbers) -> auto::Builder<TokioExecutor> {
+    let header_bytes = numbers.max_header_bytes;
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // Whoever takes too long for a head is waiting, and closed as such.
+        .header_read_timeout(None)
+        .max_buf_size(header_bytes as usize)
+        .pipeline_flush(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(numbers.max_streams)
+        .max_header_list_size(header_bytes)
+        .max_pending_accept_reset_streams(TAKEN_BACK)
+        .max_local_error_reset_streams(BROKEN)
+        .max_send_buf_size(SEND_BUFFER)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(15));
+    builder
+}
+
+/// Where requests arrive.
+#[derive(Clone)]
+struct Front {
+    limited: Limited,
+    connection: Arc<Member>,
+    peer: SocketAddr,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Front {
+    type Response = Response<Ending<ResponseBody<ProxyBody>>>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, mut request: Request<Incoming>) -> Answering {
+        request.extensions_mut().insert(Peer(self.peer));
+        let http1 = request.version() < Version::HTTP_2;
+        let flight = Some(self.connection.begin());
+        let connection = Arc::clone(&self.connection);
+        Answering { answer: self.limited.clone().call(request), flight, connection, http1 }
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<ProxyBody>>, Infallible>> + Send>>;
+
+/// An answer under way, and the request that is in flight until it is sent.
+struct Answering {
+    answer: Answer,
+    flight: Option<Flight>,
+    connection: Arc<Member>,
+    http1: bool,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Ending<ResponseBody<ProxyBody>>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut response = ready!(self.answer.as_mut().poll(cx))?;
+        if self.http1 && self.connection.connections().is_draining() {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let flight = self.flight.take().unwrap_or_else(|| self.connection.begin());
+        Poll::Ready(Ok(response.map(|body| Ending::new(body, flight))))
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections that change their protocol, such as WebSockets: from then on bytes pass in both directions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Response;
+use http::header::{self, HeaderValue};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+
+use super::body::ProxyBody;
+use super::connections::Member;
+use super::headers;
+
+const BUFFER: usize = 16 * 1024;
+
+/// Answers the client as the application did, and joins the two.
+pub(super) fn both(
+    (client, connection): (OnUpgrade, Arc<Member>),
+    mut response: Response<Incoming>,
+    silent: Duration,
+) -> Response<ProxyBody> {
+    let application = hyper::upgrade::on(&mut response);
+    let protocol = response.headers().get(header::UPGRADE).cloned();
+    let (mut parts, _) = response.into_parts();
+    headers::strip_hop(&mut parts.headers);
+    parts.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(protocol) = protocol {
+        parts.headers.insert(header::UPGRADE, protocol);
+    }
+    connection.upgraded();
+    tokio::spawn(async move {
+        if let (Ok(client), Ok(application)) = tokio::join!(client, application) {
+            tokio::select! {
+                () = join(client, application, silent) => {}
+                () = connection.leave.notified() => {}
+            }
+        }
+    });
+    Response::from_parts(parts, ProxyBody::from(Full::default()))
+}
+
+/// Passes bytes until both sides have ended, or one is broken or silent for too long.
+async fn join(client: Upgraded, application: Upgraded, silent: Duration) {
+    let (client_reads, client_writes) = split(TokioIo::new(client));
+    let (application_reads, application_writes) = split(TokioIo::new(application));
+    let moved = AtomicBool::new(false);
+    let passing = async {
+        tokio::join!(
+            pass(client_reads, application_writes, &moved),
+            pass(application_reads, client_writes, &moved)
+        )
+    };
+    tokio::select! {
+        _ = passing => {}
+        () = silence(&moved, silent) => {}
+    }
+}
+
+/// Waits until nothing has moved in either direction for `silent`.
+async fn silence(moved: &AtomicBool, silent: Duration) {
+    loop {
+        tokio::time::sleep(silent).await;
+        if !moved.swap(false, Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+async fn pass(
+    mut from: ReadHalf<TokioIo<Upgraded>>,
+    mut to: WriteHalf<TokioIo<Upgraded>>,
+    moved: &AtomicBool,
+) {
+    let mut buffer = vec![0; BUFFER];
+    while let Ok(count) = from.read(&mut buffer).await {
+        moved.store(true, Ordering::Relaxed);
+        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown().await;
+}

@@ -1,0 +1,50 @@
+//! What the server says while it runs: lines for people, and events as JSON, all on the standard error.
+
+use threshold::event::Event;
+use threshold::{Clock as _, SystemClock};
+
+use crate::output::{Output, Style, harmless};
+
+/// Where the server says what happens.
+#[derive(Debug)]
+pub(crate) struct Log {
+    clock: SystemClock,
+    debug: bool,
+}
+
+impl Log {
+    /// Says the details too if `debug`.
+    pub(crate) fn new(debug: bool) -> Self {
+        Self { clock: SystemClock::new(), debug }
+    }
+
+    pub(crate) fn info(&self, text: &str) {
+        self.say(Style::Good, "info", text);
+    }
+
+    pub(crate) fn warning(&self, text: &str) {
+        self.say(Style::Warning, "warning", text);
+    }
+
+    pub(crate) fn error(&self, text: &str) {
+        self.say(Style::Error, "error", text);
+    }
+
+    pub(crate) fn debug(&self, text: &str) {
+        if self.debug {
+            self.say(Style::Quiet, "debug", text);
+        }
+    }
+
+    /// An event, as other tools read it.
+    pub(crate) fn event(&self, event: &Event) {
+        Output::standard().error(&event.to_json().to_string());
+    }
+
+    fn say(&self, style: Style, label: &str, text: &str) {
+        let mut output = Output::standard();
+        let time = output.styled_error(Style::Quiet, &self.clock.now().to_string());
+        let label = output.styled_error(style, label);
+        output.error(&format!("{time} {label} {}", harmless(text)));
+    }
+}

@@ -1,0 +1,144 @@
+//! Policies that change while the server runs: read again, checked whole, and put in force or refused.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use threshold::engine::Secrets;
+use threshold::policy::Policy;
+
+use crate::app::App;
+use crate::cli::Serve;
+use crate::config::{self, PolicyFileError};
+use crate::gateway::{Prepared, Settings};
+
+/// How often files are looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
+
+/// What is read again.
+pub(crate) struct Reloader {
+    file: PathBuf,
+    secrets: Secrets,
+    /// The files as they were seen last: the policy, and what it names.
+    seen: Vec<(PathBuf, Option<Vec<u8>>)>,
+    /// What only a new start takes over.
+    fixed: Fixed,
+}
+
+/// What only a new start takes over.
+#[derive(PartialEq)]
+struct Fixed {
+    addresses: [Option<threshold::policy::Listen>; 2],
+    data_dir: Option<String>,
+    store: [Option<String>; 5],
+}
+
+impl Reloader {
+    /// Watches `file`, whose `policy` is in force.
+    pub(crate) fn new(file: PathBuf, policy: &Policy, secrets: Secrets) -> Self {
+        let mut reloader = Self { file, secrets, seen: Vec::new(), fixed: Fixed::of(policy) };
+        reloader.watch(policy);
+        reloader
+    }
+
+    /// Reads the policy again if a file is another than before.
+    pub(crate) fn reload_if_changed(&mut self, app: &App, serve: &Serve) {
+        if self.has_changed() {
+            self.reload(app, serve);
+        }
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let mut changed = false;
+        for (file, seen) in &mut self.seen {
+            let now = std::fs::read(&*file).ok();
+            if now != *seen {
+                *seen = now;
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Reads the policy again and puts it in force, or says why not.
+    pub(crate) fn reload(&mut self, app: &App, serve: &Serve) {
+        match self.try_reload(app, serve) {
+            Ok(policy) => {
+                app.health.policy();
+                app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
+                let fixed = Fixed::of(&policy);
+                if fixed != self.fixed {
+                    let what = "addresses, stores, secrets and folders are taken over at the next start";
+                    app.log.warning(what);
+                    self.fixed = fixed;
+                }
+                self.watch(&policy);
+            }
+            Err(problems) => {
+                app.health.refused();
+                problems.iter().for_each(|problem| app.log.error(problem));
+                app.log.error("policy refused: the last good one stays in force");
+            }
+        }
+    }
+
+    fn try_reload(&self, app: &App, serve: &Serve) -> Result<Policy, Vec<String>> {
+        let (policy, rules) = config::reread(&self.file, &self.secrets).map_err(told)?;
+        let one = |problem: String| vec![problem];
+        let upstream = config::upstream(serve, &policy).or_else(|| app.upstream.clone());
+        // All that can fail comes before anything is changed.
+        let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
+        app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
+        if let Some(gateway) = &app.gateway {
+            let before = gateway.settings();
+            gateway.change(Settings::new(prepared, &app.engine, Some(&before)));
+        }
+        Ok(policy)
+    }
+
+    /// Watches the policy's file and those that it names.
+    fn watch(&mut self, policy: &Policy) {
+        let tls = policy.gateway.as_ref().and_then(|gateway| gateway.tls.as_ref());
+        let named =
+            tls.into_iter().flat_map(|tls| [&tls.certificate.value, &tls.key.value]).map(PathBuf::from);
+        let files = std::iter::once(self.file.clone()).chain(named);
+        let seen = std::mem::take(&mut self.seen);
+        self.seen = files
+            .map(|file| match seen.iter().find(|(other, _)| *other == file) {
+                Some(known) => known.clone(),
+                None => {
+                    let bytes = std::fs::read(&file).ok();
+                    (file, bytes)
+                }
+            })
+            .collect();
+    }
+}
+
+impl Fixed {
+    fn of(policy: &Policy) -> Self {
+        let server = policy.server.as_ref();
+        let store = policy.store.as_ref();
+        let text = |placed: Option<&threshold::policy::Placed<String>>| placed.map(|text| text.value.clone());
+        Self {
+            addresses: [server.and_then(|server| server.gateway), server.and_then(|server| server.admin)],
+            data_dir: server.and_then(|server| server.data_dir.clone()),
+            store: [
+                text(store.and_then(|store| store.url.as_ref())),
+                text(store.and_then(|store| store.ledger.as_ref())),
+                text(store.and_then(|store| store.secret.as_ref())),
+                text(store.and_then(|store| store.previous_secret.as_ref())),
+                store.and_then(|store| store.max_bytes).map(|bytes| bytes.to_string()),
+            ],
+        }
+    }
+}
+
+/// What is wrong with a policy, line by line.
+fn told(error: PolicyFileError) -> Vec<String> {
+    match error {
+        PolicyFileError::Unreadable(what) => vec![what],
+        PolicyFileError::Broken(error) => {
+            error.problems.iter().map(|problem| format!("{}:{problem}", error.file)).collect()
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! An application behind the gateway, which writes down what it is asked.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// An application on a free port; gone when it is dropped.
+pub(crate) struct Application {
+    pub(crate) address: SocketAddr,
+    /// The heads of all requests, in the order they came.
+    pub(crate) asked: Arc<Mutex<Vec<http::request::Parts>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Application {
+    /// One that answers `ok` to everything.
+    pub(crate) async fn plain() -> Self {
+        Self::start(|_| async { Response::new(text("ok")) }).await
+    }
+
+    /// One that answers by `answer`.
+    pub(crate) async fn start<A, F>(answer: A) -> Self
+    where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer)
+    }
+
+    /// The same on a listener of the caller's.
+    pub(crate) fn on<A, F>(listener: TcpListener, answer: A) -> Self
+    where
+        A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let address = listener.local_addr().unwrap();
+        let asked: Arc<Mutex<Vec<_>>> = Arc::default();
+        let heard = Arc::clone(&asked);
+        let accepting = tokio::spawn(async move {
+            // Ended together with the application.
+            let mut serving = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (answer, heard) = (answer.clone(), Arc::clone(&heard));
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (parts, body) = request.into_parts();
+                    heard.lock().unwrap().push(parts.clone());
+                    let answer = answer.clone();
+                    async move { Ok::<_, Infallible>(answer(Request::from_parts(parts, body)).await) }
+                });
+                serving.spawn(async move {
+                    let builder = auto::Builder::new(TokioExecutor::new());
+                    let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { address, asked, accepting }
+    }
+
+    /// The head of the last request.
+    pub(crate) fn last(&self) -> http::request::Parts {
+        self.asked.lock().unwrap().last().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+pub(crate) fn text(text: &str) -> Body {
+    Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed()
+}
