@@ -31,7 +31,8 @@ pub(super) fn check() -> Outcome<()> {
         return Ok(());
     }
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
-    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
     let (names, packages) = (names.join(", "), packages.join(" "));
     Err(format!("missing: {names}; install with `apt-get install --yes {packages}`").into())
 }

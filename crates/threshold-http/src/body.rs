@@ -15,10 +15,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
-use threshold::engine::{Decision, Engine, Permits, UNDECLARED_BYTES};
+use threshold::engine::{Engine, Permits, UNDECLARED_BYTES};
 use threshold::{Clock, Ledger, Store};
 
 use crate::later;
+use crate::place::Place;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -62,7 +63,7 @@ pin_project! {
     pub struct RequestBody<B> {
         #[pin]
         inner: Inner<B>,
-        meter: Option<Meter>,
+        meter: Option<Box<Meter>>,
     }
 }
 
@@ -107,7 +108,7 @@ pub(crate) trait Charge: Send {
 /// A decision that charged bytes.
 pub(crate) struct Bytewise<S, C, L> {
     pub(crate) engine: Arc<Engine<S, C, L>>,
-    pub(crate) decision: Box<Decision>,
+    pub(crate) decision: Place,
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Charge for Bytewise<S, C, L> {
@@ -132,24 +133,23 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Charge for Byt
 }
 
 impl<B> RequestBody<B> {
-    /// A body that nobody meters.
-    pub(crate) fn plain(body: B) -> Self {
-        Self { inner: Inner::Flowing { body }, meter: None }
+    /// A body as it flows, or what was `read` of it before.
+    pub(crate) fn new(flowing: B, read: Option<Bytes>) -> Self {
+        let inner = match read {
+            Some(bytes) => Inner::Read { body: Full::new(bytes) },
+            None => Inner::Flowing { body: flowing },
+        };
+        Self { inner, meter: None }
     }
 
     /// No body.
     #[must_use]
     pub fn empty() -> Self {
-        Self::read(Bytes::new())
-    }
-
-    /// A body that was read before.
-    pub(crate) fn read(body: Bytes) -> Self {
-        Self { inner: Inner::Read { body: Full::new(body) }, meter: None }
+        Self { inner: Inner::Read { body: Full::default() }, meter: None }
     }
 
     /// The same body, held to `meter`.
-    pub(crate) fn metered(self, meter: Option<Meter>) -> Self {
+    pub(crate) fn metered(self, meter: Option<Box<Meter>>) -> Self {
         Self { meter, ..self }
     }
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{Extensions, Response};
 use http_body_util::Full;
 use threshold::engine::Engine;
 use threshold::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
@@ -40,7 +40,7 @@ pub(crate) struct Shared<S, C, L> {
 pub(crate) struct Settings {
     pub(crate) shown: Shown,
     pub(crate) delays: DelayPool,
-    pub(crate) peer: fn(&Parts) -> Option<IpAddr>,
+    pub(crate) peer: fn(&Extensions) -> Option<IpAddr>,
     pub(crate) respond: Option<Arc<Responder>>,
     pub(crate) most_bytes: Option<u64>,
     pub(crate) most_login_bytes: usize,
@@ -84,9 +84,9 @@ impl<S, C, L> ThresholdLayer<S, C, L> {
         self.with(|settings| settings.respond = Some(Arc::new(respond)))
     }
 
-    /// Reads the peer's address by `peer`.
+    /// Reads the peer's address from a request's extensions by `peer`.
     #[must_use]
-    pub fn peer_by(self, peer: fn(&Parts) -> Option<IpAddr>) -> Self {
+    pub fn peer_by(self, peer: fn(&Extensions) -> Option<IpAddr>) -> Self {
         self.with(|settings| settings.peer = peer)
     }
 
@@ -131,6 +131,6 @@ impl<I, S, C, L> Layer<I> for ThresholdLayer<S, C, L> {
     type Service = ThresholdService<I, S, C, L>;
 
     fn layer(&self, inner: I) -> Self::Service {
-        ThresholdService { inner, shared: Arc::clone(&self.shared) }
+        ThresholdService { inner, shared: Arc::clone(&self.shared), peer: None }
     }
 }

@@ -41,6 +41,7 @@ mod facts;
 mod later;
 pub mod layer;
 mod login;
+mod place;
 pub mod respond;
 pub mod service;
 

@@ -1,18 +1,15 @@
 //! Logins that pass by: read before, recorded after, and the cookie of a known device.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use threshold::login::{Attempt, Begun, LoginForm, Named};
 use threshold::{Clock, Ledger, Store};
 
-use crate::body::RequestBody;
 use crate::facts::{Fields, facts};
 use crate::layer::Shared;
 use crate::respond::Answer;
@@ -33,55 +30,54 @@ pub(crate) struct Attempted {
 }
 
 /// What makes a request a login, and where it comes from.
-struct Login {
+pub(crate) struct Login {
     form: LoginForm,
     client: IpAddr,
     secure: bool,
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L> {
-    /// Begins an attempt if the request is a login.
-    pub(crate) async fn log_in<B>(
-        self: &Arc<Self>,
-        parts: &mut Parts,
-        body: B,
-    ) -> Result<(RequestBody<B>, Option<Attempted>), Box<Answer>>
-    where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let Some(Login { form, client, secure }) = self.login(parts) else {
-            return Ok((RequestBody::plain(body), None));
-        };
-        let bytes = self.read(body).await?;
-        let account = match form.read(&bytes) {
-            Named::Account(account) => Some(account),
-            Named::Unclear(what) => return Err(Box::new(unclear(what))),
-            _ => None,
-        };
-        let device = take_device(&mut parts.headers);
-        let attempt = Attempt { account: account.as_deref(), client, device: device.as_deref() };
-        let begun = self.engine.begin_attempt(&attempt).await.map_err(|_| Box::new(Answer::unavailable()))?;
-        match begun {
-            Ok(begun) => Ok((RequestBody::read(bytes), Some(Attempted { begun, form, secure }))),
-            Err(refused) => Err(Box::new(Answer::login(refused.retry_after.unwrap_or_default()))),
-        }
-    }
-
-    fn login(&self, parts: &Parts) -> Option<Login> {
-        if [Method::GET, Method::HEAD, Method::OPTIONS].contains(&parts.method) {
+    /// What makes the request a login, if it is one.
+    pub(crate) fn login<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<Login> {
+        if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method()) {
             return None;
         }
         let rules = self.engine.rules();
         if !rules.has_login_form() {
             return None;
         }
-        let fields = Fields(&parts.headers);
-        let facts = facts(parts, &fields, (self.settings.peer)(parts)?);
+        let fields = Fields(request.headers());
+        let facts = facts(request, &fields, peer);
         let form = rules.login_form(&facts)?.clone();
-        let https = || parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        let https = || request.headers().get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
         let secure = self.settings.secure_cookies || (rules.trusts(facts.peer) && https());
         Some(Login { form, client: rules.client(&facts), secure })
+    }
+
+    /// Begins an attempt; gives the body, which was read for it.
+    pub(crate) async fn log_in<B>(
+        &self,
+        login: Login,
+        request: &mut Request<B>,
+    ) -> Result<(Bytes, Attempted), Box<Answer>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<BoxError>,
+    {
+        let Login { form, client, secure } = login;
+        let bytes = self.read(request.body_mut()).await?;
+        let account = match form.read(&bytes) {
+            Named::Account(account) => Some(account),
+            Named::Unclear(what) => return Err(Box::new(unclear(what))),
+            _ => None,
+        };
+        let device = take_device(request.headers_mut());
+        let attempt = Attempt { account: account.as_deref(), client, device: device.as_deref() };
+        let begun = self.engine.begin_attempt(&attempt).await.map_err(|_| Box::new(Answer::unavailable()))?;
+        match begun {
+            Ok(begun) => Ok((bytes, Attempted { begun, form, secure })),
+            Err(refused) => Err(Box::new(Answer::login(refused.retry_after.unwrap_or_default()))),
+        }
     }
 
     async fn read<B>(&self, body: B) -> Result<Bytes, Box<Answer>>

@@ -207,7 +207,13 @@ impl Answer {
     /// The same answer in the protocol of the request: gRPC clients look for its own status.
     #[must_use]
     pub fn into_response_to(self, request: &HeaderMap) -> Response<Full<Bytes>> {
-        if is_grpc(request) { grpc::response(self) } else { self.into_response() }
+        if is_grpc(request) { self.into_grpc_response() } else { self.into_response() }
+    }
+
+    /// The same answer in gRPC.
+    #[must_use]
+    pub fn into_grpc_response(self) -> Response<Full<Bytes>> {
+        grpc::response(self)
     }
 
     fn put(&mut self, name: &str, value: Json) {

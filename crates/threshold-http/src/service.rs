@@ -1,13 +1,13 @@
 //! The path of a request: decide, hold back, log in, hand on, answer.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use threshold::engine::{Decision, Engine, Extras, Quota};
@@ -18,7 +18,8 @@ use tower_service::Service;
 use crate::body::{Bytewise, Cut, CutFlag, Held, Meter, RequestBody, ResponseBody};
 use crate::facts::{Fields, facts};
 use crate::layer::Shared;
-use crate::login::Attempted;
+use crate::login::Login;
+use crate::place::Place;
 use crate::respond::{self, Answer};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -27,6 +28,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct ThresholdService<I, S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     pub(crate) inner: I,
     pub(crate) shared: Arc<Shared<S, C, L>>,
+    pub(crate) peer: Option<IpAddr>,
 }
 
 /// What the application may know about a request that was allowed; an extension of it.
@@ -44,23 +46,13 @@ pub struct Allowed {
 #[non_exhaustive]
 pub struct Client {
     /// The client's address.
-    pub address: std::net::IpAddr,
+    pub address: IpAddr,
     /// The tenant.
     pub tenant: Option<String>,
     /// The user.
     pub user: Option<String>,
     /// Whether a token or a trusted proxy vouches for the user.
     pub verified: bool,
-}
-
-/// A request that may go on, and what is to be done about its answer.
-struct Passing<B> {
-    request: Request<RequestBody<B>>,
-    /// The headers of its answer.
-    notes: Vec<(HeaderName, HeaderValue)>,
-    held: Option<Held>,
-    cut: CutFlag,
-    attempted: Option<Attempted>,
 }
 
 impl<I, B, R, S, C, L> Service<Request<B>> for ThresholdService<I, S, C, L>
@@ -82,32 +74,49 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let shared = Arc::clone(&self.shared);
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let (shared, peer) = (Arc::clone(&self.shared), self.peer);
         // The one that is ready goes, and a clone waits for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         Box::pin(async move {
-            match shared.admit(request).await {
-                Ok(passing) => {
-                    let Passing { request, notes, held, cut, attempted } = passing;
-                    let answered = inner.call(request).await;
-                    if let Some(cut) = cut.get() {
-                        return Ok(cut_off(&shared, cut));
-                    }
-                    let mut response = answered?;
-                    if let Some(attempted) = attempted
-                        && let Some(refused) = attempted.end(&shared, &mut response).await
-                    {
-                        return Ok(refused.into_response().map(ResponseBody::refusal));
-                    }
-                    response.headers_mut().extend(notes.into_iter().map(|(name, value)| (Some(name), value)));
-                    Ok(response.map(|body| ResponseBody::application(body, held)))
-                }
-                Err(response) => Ok(*response),
+            let passed = match shared.judge(&mut request, peer).await {
+                Ok(passed) => passed,
+                Err(answer) => return Ok(shared.refuse(*answer, request)),
+            };
+            let Passed { notes, held, cut, meter, login } = passed;
+            let (body, attempted) = match login {
+                None => (None, None),
+                Some(login) => match Box::pin(shared.log_in(login, &mut request)).await {
+                    Ok((body, attempted)) => (Some(body), Some(attempted)),
+                    Err(answer) => return Ok(shared.refuse(*answer, request)),
+                },
+            };
+            let request = request.map(|flowing| RequestBody::new(flowing, body).metered(meter));
+            let answered = inner.call(request).await;
+            if let Some(cut) = cut.and_then(|cut| cut.get()) {
+                return Ok(cut_off(&shared, cut));
             }
+            let mut response = answered?;
+            if let Some(attempted) = attempted
+                && let Some(refused) = Box::pin(attempted.end(&shared, &mut response)).await
+            {
+                return Ok(refused.into_response().map(ResponseBody::refusal));
+            }
+            response.headers_mut().extend(notes);
+            Ok(response.map(|body| ResponseBody::application(body, held)))
         })
     }
+}
+
+/// What is to be done about a request that may go on, and about its answer.
+struct Passed {
+    /// The headers of its answer.
+    notes: Vec<(HeaderName, HeaderValue)>,
+    held: Option<Held>,
+    cut: Option<CutFlag>,
+    meter: Option<Box<Meter>>,
+    login: Option<Login>,
 }
 
 /// A body was cut off before the application could answer to all of it.
@@ -126,62 +135,44 @@ fn too_large(most: u64) -> Answer {
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L> {
-    /// Decides about the request: it may go on, or is answered here.
-    async fn admit<B, R>(
-        self: &Arc<Self>,
-        request: Request<B>,
-    ) -> Result<Passing<B>, Box<Response<ResponseBody<R>>>>
-    where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let (mut parts, body) = request.into_parts();
-        match self.judge(&mut parts, body).await {
-            Ok((body, passed)) => {
-                let Passed { notes, held, cut, attempted } = passed;
-                Ok(Passing { request: Request::from_parts(parts, body), notes, held, cut, attempted })
-            }
-            Err(answer) => {
-                let response = match &self.settings.respond {
-                    Some(respond) => respond(*answer, &parts),
-                    None => answer.into_response_to(&parts.headers),
-                };
-                Err(Box::new(response.map(ResponseBody::refusal)))
-            }
+    /// Decides about the request: what is to be done about it, or the answer to be sent instead.
+    async fn judge<B: Body>(
+        &self,
+        request: &mut Request<B>,
+        peer: Option<IpAddr>,
+    ) -> Result<Passed, Box<Answer>> {
+        let mut decision = Place::take();
+        let peer = peer.or_else(|| (self.settings.peer)(request.extensions())).ok_or_else(no_peer)?;
+        let declared = self.decide(request, peer, &mut decision).await?;
+        if !decision.delay().is_zero() {
+            Box::pin(self.hold_back(&decision)).await?;
         }
-    }
-
-    async fn judge<B>(
-        self: &Arc<Self>,
-        parts: &mut Parts,
-        body: B,
-    ) -> Result<(RequestBody<B>, Passed), Box<Answer>>
-    where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let mut decision = Box::new(Decision::default());
-        let declared = self.decide(parts, body.is_end_stream(), &mut decision).await?;
-        self.hold_back(&decision).await?;
-        let cut = CutFlag::default();
-        let (body, attempted) = self.log_in(parts, body).await?;
+        let login = self.login(request, peer);
         let notes = respond::annotate(&decision, self.settings.shown);
         let held = Held::new(&self.engine, decision.permits());
-        let meter = self.meter(decision, declared, &cut);
-        Ok((body.metered(meter), Passed { notes, held, cut, attempted }))
+        let (meter, cut) = self.meter(decision, declared).unzip();
+        Ok(Passed { notes, held, cut, meter, login })
+    }
+
+    /// The answer that refuses `request`, as the application wants it or as its protocol does.
+    fn refuse<B, R>(&self, answer: Answer, request: Request<B>) -> Response<ResponseBody<R>> {
+        let response = match &self.settings.respond {
+            Some(respond) => respond(answer, &request.into_parts().0),
+            None => answer.into_response_to(request.headers()),
+        };
+        response.map(ResponseBody::refusal)
     }
 
     /// Asks the engine; gives the declared length of the body.
-    async fn decide(
+    async fn decide<B: Body>(
         &self,
-        parts: &mut Parts,
-        no_body: bool,
+        request: &mut Request<B>,
+        peer: IpAddr,
         decision: &mut Decision,
     ) -> Result<Option<u64>, Box<Answer>> {
-        let peer = (self.settings.peer)(parts).ok_or_else(no_peer)?;
-        let fields = Fields(&parts.headers);
-        let mut facts = facts(parts, &fields, peer);
-        if no_body {
+        let fields = Fields(request.headers());
+        let mut facts = facts(request, &fields, peer);
+        if request.body().is_end_stream() {
             facts.bytes = Some(0);
         }
         let declared = facts.bytes;
@@ -199,21 +190,17 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         if self.settings.extensions {
             let client = client(&identity);
             let allowed = Allowed { quota: decision.quota(), warned: decision.warned() };
-            parts.extensions.insert(client);
-            parts.extensions.insert(allowed);
+            request.extensions_mut().insert(client);
+            request.extensions_mut().insert(allowed);
         }
         Ok(declared)
     }
 
     /// Holds the request back as long as the decision says, if there is a place.
     async fn hold_back(&self, decision: &Decision) -> Result<(), Box<Answer>> {
-        let delay = decision.delay();
-        if delay.is_zero() {
-            return Ok(());
-        }
         match self.settings.delays.take() {
             Some(_place) => {
-                tokio::time::sleep(delay).await;
+                tokio::time::sleep(decision.delay()).await;
                 Ok(())
             }
             None => {
@@ -225,27 +212,20 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
     }
 
     /// What the body is held to, if anything.
-    fn meter(&self, decision: Box<Decision>, declared: Option<u64>, cut: &CutFlag) -> Option<Meter> {
+    fn meter(&self, decision: Place, declared: Option<u64>) -> Option<(Box<Meter>, CutFlag)> {
         let bytewise = decision.counts_bytes();
         let bounded = self.settings.most_bytes.is_some() && declared.is_none();
         if !bytewise && !bounded {
             return None;
         }
+        let cut = CutFlag::default();
         let meter = Meter::new(self.settings.most_bytes.unwrap_or(u64::MAX), cut.clone());
         if !bytewise {
-            return Some(meter);
+            return Some((Box::new(meter), cut));
         }
         let engine = Arc::clone(&self.engine);
-        Some(meter.charging(Box::new(Bytewise { engine, decision }), declared))
+        Some((Box::new(meter.charging(Box::new(Bytewise { engine, decision }), declared)), cut))
     }
-}
-
-/// What is to be done about the answer to a request that may go on.
-struct Passed {
-    notes: Vec<(HeaderName, HeaderValue)>,
-    held: Option<Held>,
-    cut: CutFlag,
-    attempted: Option<Attempted>,
 }
 
 fn client(identity: &Identity<'_>) -> Client {
@@ -265,11 +245,18 @@ fn no_peer() -> Box<Answer> {
 
 impl<I: Clone, S, C, L> Clone for ThresholdService<I, S, C, L> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared) }
+        Self { inner: self.inner.clone(), shared: Arc::clone(&self.shared), peer: self.peer }
     }
 }
 
 impl<I, S, C, L> ThresholdService<I, S, C, L> {
+    /// The same service for the requests of one connection, whose other end is `peer`: nothing has to be read for it from
+    /// each request.
+    #[must_use]
+    pub fn of_peer(self, peer: IpAddr) -> Self {
+        Self { peer: Some(peer), ..self }
+    }
+
     /// The engine that decides.
     pub fn engine(&self) -> &Arc<Engine<S, C, L>> {
         &self.shared.engine

@@ -207,13 +207,14 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision.begin(self.edge.now(), asking.identity);
         if self.arrive(state, &asking, decision) {
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
+            // Refusals are rare, and what they wait for is large: it is taken from the heap when it is needed.
             if decision.conclude() {
-                self.escalate(state, &asking, decision).await?;
+                Box::pin(self.escalate(state, &asking, decision)).await?;
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
         } else if let Some(until) = decision.sanctioned_until() {
-            self.foresee(state, &asking, until, decision).await?;
+            Box::pin(self.foresee(state, &asking, until, decision)).await?;
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! The headers that show a client what is left: those of the IETF draft, and those that came before it.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -39,16 +38,20 @@ pub(super) fn quota(decision: &Decision, shown: Shown) -> Vec<Line> {
     let Some(quota) = decision.quota() else { return Vec::new() };
     let retry = decision.retry_after();
     // One piece of memory for all values.
-    let mut text = Text(BytesMut::with_capacity(160));
+    let mut text = Text(BytesMut::with_capacity(192));
     let mut lines = Vec::with_capacity(6);
-    lines.push((RATE_LIMIT_POLICY, text.value(|text| policy(&quota, text))));
-    lines.push((RATE_LIMIT, text.value(|text| left(&quota, retry, text))));
+    policy(&quota, &mut text);
+    lines.push((RATE_LIMIT_POLICY, text.value()));
+    left(&quota, retry, &mut text);
+    lines.push((RATE_LIMIT, text.value()));
     if shown.legacy {
-        lines.push((LIMIT, text.value(|text| write!(text, "{}", quota.capacity))));
-        lines.push((REMAINING, text.value(|text| write!(text, "{}", quota.remaining))));
-        let reset = span(retry.unwrap_or(quota.reset));
-        let reset = decision.at().plus(reset).as_micros().div_ceil(1_000_000);
-        lines.push((RESET, text.value(|text| write!(text, "{reset}"))));
+        text.number(quota.capacity);
+        lines.push((LIMIT, text.value()));
+        text.number(quota.remaining);
+        lines.push((REMAINING, text.value()));
+        let reset = decision.at().plus(span(retry.unwrap_or(quota.reset)));
+        text.number(reset.as_micros().div_ceil(1_000_000));
+        lines.push((RESET, text.value()));
     }
     lines
 }
@@ -58,25 +61,26 @@ fn span(duration: Duration) -> Span {
 }
 
 /// `"id";q=100;w=60`.
-fn policy(quota: &Quota, text: &mut BytesMut) -> std::fmt::Result {
-    write!(text, "\"{}\";q={}", quota.limit, quota.capacity.min(LARGEST))?;
+fn policy(quota: &Quota, text: &mut Text) {
+    text.pieces(&["\"", quota.limit, "\";q="]).number(quota.capacity.min(LARGEST));
     match quota.window {
-        Some(window) => write!(text, ";w={}", whole_seconds(window).min(LARGEST))?,
-        None => text.write_str(";qu=\"concurrent-requests\"")?,
+        Some(window) => text.pieces(&[";w="]).number(whole_seconds(window).min(LARGEST)),
+        None => text.pieces(&[";qu=\"concurrent-requests\""]),
+    };
+    if quota.bytes {
+        text.pieces(&[";qu=\"content-bytes\""]);
     }
-    if quota.bytes { text.write_str(";qu=\"content-bytes\"") } else { Ok(()) }
 }
 
 /// `"id";r=50;t=30`; the time is that until one more is allowed, and never beyond what a refusal asks to wait.
-fn left(quota: &Quota, retry: Option<Duration>, text: &mut BytesMut) -> std::fmt::Result {
-    write!(text, "\"{}\";r={}", quota.limit, quota.remaining.min(LARGEST))?;
+fn left(quota: &Quota, retry: Option<Duration>, text: &mut Text) {
+    text.pieces(&["\"", quota.limit, "\";r="]).number(quota.remaining.min(LARGEST));
     let next = match (quota.next, retry) {
         (Some(next), Some(retry)) => Some(next.min(retry)),
         (next, retry) => next.or(retry),
     };
-    match next {
-        Some(next) => write!(text, ";t={}", next.as_secs() + u64::from(next.subsec_nanos() > 0)),
-        None => Ok(()),
+    if let Some(next) = next {
+        text.pieces(&[";t="]).number(next.as_secs() + u64::from(next.subsec_nanos() > 0));
     }
 }
 
@@ -84,9 +88,18 @@ fn left(quota: &Quota, retry: Option<Duration>, text: &mut BytesMut) -> std::fmt
 struct Text(BytesMut);
 
 impl Text {
-    fn value(&mut self, write: impl FnOnce(&mut BytesMut) -> std::fmt::Result) -> HeaderValue {
-        // Memory never refuses to be written to.
-        let _ = write(&mut self.0);
+    fn pieces(&mut self, pieces: &[&str]) -> &mut Self {
+        pieces.iter().for_each(|piece| self.0.extend_from_slice(piece.as_bytes()));
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self
+    }
+
+    /// What was written since the last value.
+    fn value(&mut self) -> HeaderValue {
         let bytes: Bytes = self.0.split().freeze();
         HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| HeaderValue::from_static(""))
     }

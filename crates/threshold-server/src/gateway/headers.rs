@@ -1,8 +1,8 @@
 //! The headers of requests and answers on their way through: what belongs to one hop stays there, and who asked is told
 //! as it is and not as the client says.
 
-use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -16,40 +16,50 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// What belongs to one hop.
+const HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    header::TE,
+    header::UPGRADE,
+    header::TRANSFER_ENCODING,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+];
+
 /// The longest id of a request that is taken over.
 const MAX_ID: usize = 128;
 
-/// How a request came.
-pub(super) struct Came<'a> {
-    pub(super) peer: SocketAddr,
-    pub(super) secure: bool,
-    pub(super) host: Option<&'a HeaderValue>,
-    /// True if the peer may speak for others.
-    pub(super) trusted: bool,
+/// How a client is made known to applications.
+pub(super) struct Introduction {
+    peer: IpAddr,
+    secure: bool,
+    /// The value of `X-Forwarded-For`.
+    address: HeaderValue,
+    /// The last host, and the value of `Forwarded` for it: one connection mostly asks for one host.
+    forwarded: Mutex<Option<(HeaderValue, HeaderValue)>>,
 }
 
 /// Takes out what belongs to one hop: what the standard names, and what `Connection` names.
 pub(super) fn strip_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
-        let named: Vec<HeaderName> = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .filter_map(|line| line.to_str().ok())
-            .flat_map(|line| line.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        // What routes and frames a message is no hop's to take away.
-        let kept = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-        for name in named.iter().filter(|name| !kept.contains(name)) {
-            headers.remove(name);
-        }
-        headers.remove(header::CONNECTION);
+    // One look over all names costs less than looking for each of those that are hardly ever there.
+    if !headers.keys().any(|name| HOP.contains(name)) {
+        return;
     }
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, header::TE, header::UPGRADE, header::TRANSFER_ENCODING] {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    // What routes and frames a message is no hop's to take away.
+    let kept = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+    for name in named.iter().filter(|name| !kept.contains(name)) {
         headers.remove(name);
     }
-    headers.remove(header::PROXY_AUTHENTICATE);
-    headers.remove(header::PROXY_AUTHORIZATION);
+    HOP.iter().for_each(|name| drop(headers.remove(name)));
 }
 
 /// True if the sender takes trailers.
@@ -58,67 +68,89 @@ pub(super) fn takes_trailers(headers: &HeaderMap) -> bool {
     lines.flat_map(|line| line.split(',')).any(|one| one.trim().eq_ignore_ascii_case("trailers"))
 }
 
-/// Says who asked: a trusted proxy's word is gone on with, anybody else's is replaced.
-pub(super) fn forward(headers: &mut HeaderMap, came: &Came<'_>) {
-    let proto = if came.secure { "https" } else { "http" };
-    let mut text = BytesMut::with_capacity(128);
-    if came.trusted {
-        extend(headers, &X_FORWARDED_FOR, &mut text, |text| write!(text, "{}", came.peer.ip()));
-        extend(headers, &header::FORWARDED, &mut text, |text| hop(text, came, proto));
-        // What the first proxy saw of the client is what counts.
-        headers.entry(X_FORWARDED_PROTO).or_insert(HeaderValue::from_static(proto));
-        if let Some(host) = came.host {
-            headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
-        }
-        return;
+impl Introduction {
+    pub(super) fn new(peer: IpAddr, secure: bool) -> Self {
+        let address =
+            HeaderValue::from_str(&peer.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""));
+        Self { peer, secure, address, forwarded: Mutex::new(None) }
     }
-    headers.remove(X_FORWARDED_PORT);
-    headers.remove(X_REAL_IP);
-    headers.insert(X_FORWARDED_FOR, value(&mut text, |text| write!(text, "{}", came.peer.ip())));
-    headers.insert(header::FORWARDED, value(&mut text, |text| hop(text, came, proto)));
-    headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(proto));
-    match came.host {
-        Some(host) => drop(headers.insert(X_FORWARDED_HOST, host.clone())),
-        None => drop(headers.remove(X_FORWARDED_HOST)),
-    }
-}
 
-/// `for=192.0.2.1;host="example.com";proto=http`.
-fn hop(text: &mut BytesMut, came: &Came<'_>, proto: &str) -> std::fmt::Result {
-    match came.peer.ip() {
-        IpAddr::V4(address) => write!(text, "for={address}")?,
-        IpAddr::V6(address) => write!(text, "for=\"[{address}]\"")?,
+    pub(super) const fn peer(&self) -> IpAddr {
+        self.peer
     }
-    // A host that cannot be quoted as it is is left out.
-    let quotable = |byte: u8| (b' '..=b'~').contains(&byte) && !b"\"\\".contains(&byte);
-    if let Some(host) = came.host.filter(|host| host.as_bytes().iter().all(|byte| quotable(*byte))) {
-        text.write_str(";host=\"")?;
-        text.extend_from_slice(host.as_bytes());
-        text.write_str("\"")?;
+
+    /// Says who asked: a trusted proxy's word is gone on with, anybody else's is replaced.
+    pub(super) fn forward(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>, trusted: bool) {
+        let proto = HeaderValue::from_static(if self.secure { "https" } else { "http" });
+        let forwarded = self.forwarded(host);
+        if trusted {
+            extend(headers, X_FORWARDED_FOR, &self.address);
+            extend(headers, header::FORWARDED, &forwarded);
+            // What the first proxy saw of the client is what counts.
+            headers.entry(X_FORWARDED_PROTO).or_insert(proto);
+            if let Some(host) = host {
+                headers.entry(X_FORWARDED_HOST).or_insert_with(|| host.clone());
+            }
+            return;
+        }
+        headers.remove(X_FORWARDED_PORT);
+        headers.remove(X_REAL_IP);
+        headers.insert(X_FORWARDED_FOR, self.address.clone());
+        headers.insert(header::FORWARDED, forwarded);
+        headers.insert(X_FORWARDED_PROTO, proto);
+        match host {
+            Some(host) => drop(headers.insert(X_FORWARDED_HOST, host.clone())),
+            None => drop(headers.remove(X_FORWARDED_HOST)),
+        }
     }
-    write!(text, ";proto={proto}")
+
+    /// `for=192.0.2.1;host="example.com";proto=http`.
+    fn forwarded(&self, host: Option<&HeaderValue>) -> HeaderValue {
+        let host = host.cloned().unwrap_or_else(|| HeaderValue::from_static(""));
+        let mut last = self.forwarded.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, forwarded)) if *known == host => forwarded.clone(),
+            _ => {
+                let forwarded = self.hop(&host);
+                *last = Some((host, forwarded.clone()));
+                forwarded
+            }
+        }
+    }
+
+    fn hop(&self, host: &HeaderValue) -> HeaderValue {
+        let mut hop = match self.peer {
+            IpAddr::V4(address) => format!("for={address}"),
+            IpAddr::V6(address) => format!("for=\"[{address}]\""),
+        };
+        // A host that cannot be quoted as it is is left out.
+        let quotable = |byte: &u8| (b' '..=b'~').contains(byte) && !b"\"\\".contains(byte);
+        if let Ok(host) = host.to_str()
+            && !host.is_empty()
+            && host.as_bytes().iter().all(quotable)
+        {
+            hop.push_str(&format!(";host=\"{host}\""));
+        }
+        hop.push_str(if self.secure { ";proto=https" } else { ";proto=http" });
+        HeaderValue::from_str(&hop).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
 }
 
 /// Adds one more to a list that may have several lines.
-fn extend(
-    headers: &mut HeaderMap,
-    name: &HeaderName,
-    text: &mut BytesMut,
-    write: impl FnOnce(&mut BytesMut) -> std::fmt::Result,
-) {
-    for line in headers.get_all(name) {
-        text.extend_from_slice(line.as_bytes());
-        text.extend_from_slice(b", ");
+fn extend(headers: &mut HeaderMap, name: HeaderName, one: &HeaderValue) {
+    let mut list = BytesMut::new();
+    for line in headers.get_all(&name) {
+        list.extend_from_slice(line.as_bytes());
+        list.extend_from_slice(b", ");
     }
-    let value = value(text, write);
-    headers.insert(name.clone(), value);
-}
-
-fn value(text: &mut BytesMut, write: impl FnOnce(&mut BytesMut) -> std::fmt::Result) -> HeaderValue {
-    // Memory never refuses to be written to.
-    let _ = write(text);
-    let bytes = text.split().freeze();
-    HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| HeaderValue::from_static(""))
+    let value = match list.is_empty() {
+        true => one.clone(),
+        false => {
+            list.extend_from_slice(one.as_bytes());
+            HeaderValue::from_maybe_shared(list.freeze()).unwrap_or_else(|_| one.clone())
+        }
+    };
+    headers.insert(name, value);
 }
 
 /// The id of the request: a trusted proxy's, or a new one.
@@ -130,10 +162,18 @@ pub(super) fn request_id(headers: &mut HeaderMap, trusted: bool, next: impl FnOn
     if trusted && let Some(id) = headers.get(X_REQUEST_ID).filter(usable) {
         return id.clone();
     }
-    let mut text = BytesMut::with_capacity(32);
-    let id = value(&mut text, |text| write!(text, "{:032x}", next()));
+    let id = hexadecimal(next());
     headers.insert(X_REQUEST_ID, id.clone());
     id
+}
+
+/// 32 digits.
+fn hexadecimal(number: u128) -> HeaderValue {
+    let mut digits = [0; 32];
+    for (place, digit) in digits.iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (124 - 4 * place) & 15) as usize];
+    }
+    HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("0"))
 }
 
 /// The protocol that the request wants to change to.
@@ -155,8 +195,8 @@ mod tests {
         headers
     }
 
-    fn came(trusted: bool, host: Option<&HeaderValue>) -> Came<'_> {
-        Came { peer: SocketAddr::from(([192, 0, 2, 1], 4711)), secure: true, host, trusted }
+    fn introduction() -> Introduction {
+        Introduction::new(IpAddr::from([192, 0, 2, 1]), true)
     }
 
     #[test]
@@ -188,7 +228,7 @@ mod tests {
             ("x-forwarded-port", "1"),
             ("forwarded", "for=10.0.0.1"),
         ]);
-        forward(&mut all, &came(false, Some(&host)));
+        introduction().forward(&mut all, Some(&host), false);
         let expected = headers(&[
             ("x-forwarded-for", "192.0.2.1"),
             ("x-forwarded-host", "example.com"),
@@ -206,7 +246,7 @@ mod tests {
             ("x-forwarded-host", "example.com"),
             ("forwarded", "for=203.0.113.9"),
         ]);
-        forward(&mut all, &came(true, Some(&host)));
+        introduction().forward(&mut all, Some(&host), true);
         assert_eq!(all["x-forwarded-for"], "203.0.113.9, 192.0.2.1");
         assert_eq!(all["forwarded"], "for=203.0.113.9, for=192.0.2.1;host=\"inner\";proto=https");
         assert_eq!(all["x-forwarded-host"], "example.com");

@@ -8,21 +8,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::header::{self, HeaderValue};
-use http::request::Parts;
+use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use threshold::UniqueIds;
+use threshold_http::Answer;
 use threshold_http::body::RequestBody;
-use threshold_http::{Answer, Peer};
+use threshold_http::respond::is_grpc;
 use tower_service::Service;
 
 use super::body::{Progress, ProxyBody, Timed};
 use super::connections::Member;
-use super::headers::{self, Came, X_REQUEST_ID};
+use super::headers::{self, Introduction, X_REQUEST_ID};
 use super::settings::Settings;
 use super::trouble::Trouble;
 use super::upgrade;
@@ -32,8 +32,8 @@ use super::upstream::{ConnectError, Pool, Returning, SendError};
 #[derive(Clone)]
 pub(super) struct Proxy {
     pub(super) worker: Arc<Worker>,
-    /// True if the client speaks TLS.
-    pub(super) secure: bool,
+    /// How the client is made known to applications.
+    pub(super) introduction: Arc<Introduction>,
     pub(super) connection: Arc<Member>,
 }
 
@@ -61,76 +61,70 @@ impl Service<Request<RequestBody<Incoming>>> for Proxy {
 }
 
 impl Proxy {
-    async fn handle(&self, request: Request<RequestBody<Incoming>>) -> Response<ProxyBody> {
+    async fn handle(&self, mut request: Request<RequestBody<Incoming>>) -> Response<ProxyBody> {
         let settings = self.worker.settings.load_full();
-        let (mut parts, body) = request.into_parts();
-        let id = match self.prepare(&mut parts, &settings) {
+        let id = match self.prepare(&mut request, &settings) {
             Ok(id) => id,
-            Err(answer) => return answer.into_response_to(&parts.headers).map(Into::into),
+            Err(answer) => return answer.into_response_to(request.headers()).map(Into::into),
         };
-        let grpc = threshold_http::respond::is_grpc(&parts.headers).then(|| parts.headers.clone());
-        let mut response = match self.hand_on(parts, body, &settings).await {
+        let grpc = is_grpc(request.headers());
+        let mut response = match self.hand_on(request, &settings).await {
             Ok(response) => response,
-            Err(answer) => match &grpc {
-                Some(headers) => answer.into_response_to(headers).map(Into::into),
-                None => answer.into_response().map(Into::into),
-            },
+            Err(answer) if grpc => answer.into_grpc_response().map(Into::into),
+            Err(answer) => answer.into_response().map(Into::into),
         };
         response.headers_mut().insert(X_REQUEST_ID, id);
         response
     }
 
     /// Makes the head what the application is to see; gives the id of the request.
-    fn prepare(&self, parts: &mut Parts, settings: &Settings) -> Result<HeaderValue, Box<Answer>> {
-        if parts.method == Method::CONNECT {
+    fn prepare<B>(&self, request: &mut Request<B>, settings: &Settings) -> Result<HeaderValue, Box<Answer>> {
+        if request.method() == Method::CONNECT {
             let detail = "this is no proxy for other hosts; ask for a path";
             return Err(Box::new(Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)));
         }
-        let host = own_host(parts)?;
-        let peer = parts.extensions.get::<Peer>().map_or(([0, 0, 0, 0], 0).into(), |peer| peer.0);
-        let trusted = settings.trusts(peer.ip());
+        let host = own_host(request)?;
+        let trusted = settings.trusts(self.introduction.peer());
+        let headers = request.headers_mut();
         if !trusted {
-            settings.untrusted.iter().for_each(|name| drop(parts.headers.remove(name)));
+            settings.untrusted.iter().for_each(|name| drop(headers.remove(name)));
         }
-        headers::forward(
-            &mut parts.headers,
-            &Came { peer, secure: self.secure, host: host.as_ref(), trusted },
-        );
+        self.introduction.forward(headers, host.as_ref(), trusted);
         if let Some(host) = host {
-            parts.headers.insert(header::HOST, host);
+            headers.insert(header::HOST, host);
         }
-        Ok(headers::request_id(&mut parts.headers, trusted, || self.worker.ids.next()))
+        Ok(headers::request_id(headers, trusted, || self.worker.ids.next()))
     }
 
     async fn hand_on(
         &self,
-        mut parts: Parts,
-        body: RequestBody<Incoming>,
+        mut request: Request<RequestBody<Incoming>>,
         settings: &Settings,
     ) -> Result<Response<ProxyBody>, Box<Answer>> {
-        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let targets = settings.upstreams.choose(&parts, host).ok_or_else(|| Box::new(no_application()))?;
-        let upgrade = headers::wanted_upgrade(&parts.headers).filter(|_| parts.version < Version::HTTP_2);
-        let client = upgrade.as_ref().and_then(|_| parts.extensions.remove::<OnUpgrade>());
-        let no_body = body.is_end_stream();
+        let targets = settings.upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
+        let upgrade =
+            headers::wanted_upgrade(request.headers()).filter(|_| request.version() < Version::HTTP_2);
+        let client = upgrade.as_ref().and_then(|_| request.extensions_mut().remove::<OnUpgrade>());
+        let no_body = request.body().is_end_stream();
         let progress = (!no_body).then(|| Arc::new(Progress::new(&self.connection)));
-        let timed = Timed::new(body, settings.numbers.idle_timeout.into(), progress.clone());
-        rewrite(&mut parts, upgrade.as_ref(), no_body);
-        let request = Request::from_parts(parts, timed);
+        rewrite(&mut request, upgrade.as_ref(), no_body);
+        let idle = settings.numbers.idle_timeout.into();
+        let request = request.map(|body| Timed::new(body, idle, progress.clone()));
         let sending = self.worker.pool.send(targets, request, settings.numbers.connect_timeout.into());
         let waiting = settings.numbers.response_timeout.into();
-        let answered =
-            answer_in_time(sending, waiting, progress.as_deref()).await.ok_or_else(|| Box::new(late()))?;
-        match answered {
-            Ok(answered) => {
+        match answer_in_time(sending, waiting, progress.as_deref()).await {
+            Some(Ok(answered)) => {
                 self.worker.trouble.over();
                 Ok(self.respond(answered, client, settings))
             }
-            Err(_) if progress.is_some_and(|progress| progress.stalled()) => Err(Box::new(stood_still())),
-            Err(error) => {
+            Some(Err(_)) if progress.is_some_and(|progress| progress.stalled()) => {
+                Err(Box::new(stood_still()))
+            }
+            Some(Err(error)) => {
                 self.worker.trouble.begins(&error);
                 Err(Box::new(unreachable(&error)))
             }
+            None => Err(Box::new(late())),
         }
     }
 
@@ -180,20 +174,20 @@ async fn answer_in_time<T>(
 }
 
 /// The one host that a request is for.
-fn own_host(parts: &Parts) -> Result<Option<HeaderValue>, Box<Answer>> {
+fn own_host<B>(request: &Request<B>) -> Result<Option<HeaderValue>, Box<Answer>> {
     let bad = |detail: &str| Box::new(Answer::new(StatusCode::BAD_REQUEST, "bad_host", detail));
-    let mut lines = parts.headers.get_all(header::HOST).iter();
+    let mut lines = request.headers().get_all(header::HOST).iter();
     let first = lines.next();
     if lines.next().is_some() {
         return Err(bad("there is more than one host; send one"));
     }
-    match parts.uri.authority() {
+    match request.uri().authority() {
         // The address beats the header, as the standard says.
         Some(authority) => {
             let host = authority.as_str().rsplit('@').next().unwrap_or_default();
             HeaderValue::from_str(host).map(Some).map_err(|_| bad("the host cannot be read"))
         }
-        None if first.is_none() && parts.version == Version::HTTP_11 => {
+        None if first.is_none() && request.version() == Version::HTTP_11 => {
             Err(bad("there is no host; send one"))
         }
         None => Ok(first.cloned()),
@@ -201,39 +195,42 @@ fn own_host(parts: &Parts) -> Result<Option<HeaderValue>, Box<Answer>> {
 }
 
 /// From what the client sent to what is sent on.
-fn rewrite(parts: &mut Parts, upgrade: Option<&HeaderValue>, no_body: bool) {
-    let trailers = headers::takes_trailers(&parts.headers);
-    let chunked = parts.headers.contains_key(header::TRANSFER_ENCODING);
-    headers::strip_hop(&mut parts.headers);
-    if chunked || (no_body && parts.version >= Version::HTTP_2) {
+fn rewrite<B>(request: &mut Request<B>, upgrade: Option<&HeaderValue>, no_body: bool) {
+    let http2 = request.version() >= Version::HTTP_2;
+    let headers = request.headers_mut();
+    let trailers = headers::takes_trailers(headers);
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    headers::strip_hop(headers);
+    if chunked || (no_body && http2) {
         // How long the body is shows by how it is sent.
-        parts.headers.remove(header::CONTENT_LENGTH);
+        headers.remove(header::CONTENT_LENGTH);
     }
     // The body is asked for here, and so comes without further questions.
-    parts.headers.remove(header::EXPECT);
+    headers.remove(header::EXPECT);
     if trailers {
-        parts.headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     if let Some(protocol) = upgrade {
-        parts.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        parts.headers.insert(header::UPGRADE, protocol.clone());
+        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(header::UPGRADE, protocol.clone());
     }
-    join_cookies(parts);
-    if parts.uri.scheme().is_some() || parts.uri.authority().is_some() {
-        let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-        parts.uri = Uri::from(path);
+    if http2 {
+        join_cookies(headers);
     }
-    parts.version = Version::HTTP_11;
+    if request.uri().scheme().is_some() || request.uri().authority().is_some() {
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    }
+    *request.version_mut() = Version::HTTP_11;
 }
 
 /// HTTP/2 may send a cookie a line; HTTP/1 has one line for all.
-fn join_cookies(parts: &mut Parts) {
-    if parts.version < Version::HTTP_2 || parts.headers.get_all(header::COOKIE).iter().count() < 2 {
-        return;
-    }
-    let lines: Vec<&[u8]> = parts.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if let Ok(all) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
-        parts.headers.insert(header::COOKIE, all);
+fn join_cookies(headers: &mut HeaderMap) {
+    let lines: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if lines.len() > 1
+        && let Ok(all) = HeaderValue::from_bytes(&lines.join(&b"; "[..]))
+    {
+        headers.insert(header::COOKIE, all);
     }
 }
 

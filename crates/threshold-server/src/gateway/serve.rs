@@ -14,7 +14,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use threshold::policy::GatewayNumbers;
-use threshold_http::Peer;
 use threshold_http::body::ResponseBody;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -25,6 +24,7 @@ use tower_service::Service as _;
 
 use super::body::{Ending, ProxyBody};
 use super::connections::{Flight, Member};
+use super::headers::Introduction;
 use super::proxy::{Proxy, Worker};
 use super::{Limited, Phase};
 
@@ -51,8 +51,11 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>, phase: watch:
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let settings = worker.settings.load_full();
     let connection = Arc::new(member);
-    let proxy = Proxy { worker, secure: settings.tls.is_some(), connection: Arc::clone(&connection) };
-    let front = Front { limited: settings.layer.layer(proxy), connection: Arc::clone(&connection), peer };
+    let secure = settings.tls.is_some();
+    let introduction = Arc::new(Introduction::new(peer.ip(), secure));
+    let proxy = Proxy { worker, introduction, connection: Arc::clone(&connection) };
+    let limited = settings.layer.layer(proxy).of_peer(peer.ip());
+    let front = Front { limited, connection: Arc::clone(&connection) };
     let leave = || connection.leave.notified();
     match &settings.tls {
         None => speak(stream, front, (&settings.numbers, &connection), phase).await,
@@ -84,6 +87,7 @@ async fn speak<I>(
     let mut closing = false;
     loop {
         tokio::select! {
+            biased;
             // How it ends is the client's business.
             _ = speaking.as_mut() => return,
             () = leaving.as_mut() => return,
@@ -128,7 +132,6 @@ fn builder(numbers: &GatewayNumbers) -> auto::Builder<TokioExecutor> {
 struct Front {
     limited: Limited,
     connection: Arc<Member>,
-    peer: SocketAddr,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Front {
@@ -136,8 +139,7 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Error = Infallible;
     type Future = Answering;
 
-    fn call(&self, mut request: Request<Incoming>) -> Answering {
-        request.extensions_mut().insert(Peer(self.peer));
+    fn call(&self, request: Request<Incoming>) -> Answering {
         let http1 = request.version() < Version::HTTP_2;
         let flight = Some(self.connection.begin());
         let connection = Arc::clone(&self.connection);

@@ -4,7 +4,7 @@ mod connect;
 mod pool;
 mod target;
 
-use http::request::Parts;
+use http::{Request, header};
 use threshold::policy::Policy;
 use threshold::route::{Path, Routes};
 
@@ -37,11 +37,12 @@ impl Upstreams {
     }
 
     /// The application for a request.
-    pub(super) fn choose(&self, parts: &Parts, host: Option<&str>) -> Option<&Targets> {
+    pub(super) fn choose<B>(&self, request: &Request<B>) -> Option<&Targets> {
         if !self.by_route.is_empty()
-            && let Ok(path) = Path::read(parts.uri.path())
+            && let Ok(path) = Path::read(request.uri().path())
         {
-            let matches = self.routes.matches(parts.method.as_str(), host, &path);
+            let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+            let matches = self.routes.matches(request.method().as_str(), host, &path);
             let mine =
                 |(routes, _): &&(Vec<usize>, Targets)| routes.iter().any(|route| matches.contains(*route));
             if let Some((_, targets)) = self.by_route.iter().find(mine) {

@@ -26,6 +26,9 @@ const KEPT_FOR: Span = Span::from_secs(60);
 /// One that was used so lately is not about to be closed by the application for having been idle.
 const FRESH: Span = Span::SECOND;
 
+/// Why there is no answer, and the request if nothing of it was sent.
+type Unsent = (SendError, Option<Request<Sending>>);
+
 /// The connections that are kept, by the number of their target.
 #[derive(Default)]
 pub(in crate::gateway) struct Pool {
@@ -73,68 +76,76 @@ impl Pool {
     pub(in crate::gateway) async fn send(
         self: &Arc<Self>,
         targets: &Targets,
+        request: Request<Sending>,
+        connecting: Duration,
+    ) -> Result<Answered, SendError> {
+        let turn = targets.turn();
+        let request = match self.take(targets.first(turn)) {
+            None => request,
+            Some(Idle { mut sender, since }) => {
+                // An application may close a connection just as it is used again. What can be sent twice is, then.
+                let stale = self.clock.now().since(since) > FRESH;
+                let again = (stale && is_repeatable(&request)).then(|| Box::new(clone_head(&request)));
+                match sender.try_send_request(request).await {
+                    Ok(response) => {
+                        let number = targets.first(turn).number;
+                        return Ok((response, Some(Returning { pool: Arc::clone(self), number, sender })));
+                    }
+                    Err(mut error) => match (error.take_message(), again) {
+                        (Some(unsent), _) => unsent,
+                        (None, Some(head)) => *head,
+                        (None, None) => return Err(SendError::Broken(error.into_error())),
+                    },
+                }
+            }
+        };
+        // Rare, and what it waits for is large: it is taken from the heap when it is needed.
+        Box::pin(self.send_anew((targets, turn), request, connecting)).await
+    }
+
+    /// Sends `request` by a new connection, or by one that carries many.
+    async fn send_anew(
+        self: &Arc<Self>,
+        (targets, turn): (&Targets, usize),
         mut request: Request<Sending>,
         connecting: Duration,
     ) -> Result<Answered, SendError> {
-        let mut failed = None;
-        for target in targets.in_turn() {
-            request = match self.send_to(target, request, connecting).await {
+        let mut failed = SendError::Connect(ConnectError::Failed(std::io::ErrorKind::NotFound.into()));
+        for target in targets.from(turn) {
+            let sent = match target.speaks {
+                Speaks::Http2 => self.send_shared(target, request, connecting).await,
+                Speaks::Http1 | Speaks::Tls => self.send_alone(target, request, connecting).await,
+            };
+            request = match sent {
                 Ok(answered) => return Ok(answered),
-                Err((error @ SendError::Connect(_), Some(request))) => {
-                    failed = Some(error);
-                    request
+                Err((error, None)) => return Err(error),
+                Err((error, Some(unsent))) => {
+                    failed = error;
+                    unsent
                 }
-                Err((error, _)) => return Err(error),
             };
         }
-        Err(failed.unwrap_or(SendError::Connect(ConnectError::Failed(std::io::ErrorKind::NotFound.into()))))
+        Err(failed)
     }
 
-    async fn send_to(
+    async fn send_alone(
         self: &Arc<Self>,
         target: &Target,
         request: Request<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, (SendError, Option<Request<Sending>>)> {
-        if target.speaks == Speaks::Http2 {
-            return self.send_shared(target, request, connecting).await;
-        }
-        let mut request = request;
-        while let Some(idle) = self.take(target.number) {
-            // An application may close a connection just as it is used again. What can be sent twice is, then.
-            let stale = self.clock.now().since(idle.since) > FRESH;
-            let again = (stale && is_repeatable(&request)).then(|| request.clone_head());
-            match self.send_by(idle.sender, target.number, request).await {
-                Ok(answered) => return Ok(answered),
-                Err((_, Some(unsent))) => request = unsent,
-                Err((error, None)) => match again {
-                    Some(head) => request = head,
-                    None => return Err((SendError::Broken(error), None)),
-                },
-            }
-        }
-        let sender = match self.open(target, connecting).await {
+    ) -> Result<Answered, Unsent> {
+        let mut sender = match self.open(target, connecting).await {
             Ok(sender) => sender,
             Err(error) => return Err((error, Some(request))),
         };
-        let sent = self.send_by(sender, target.number, request).await;
-        sent.map_err(|(error, request)| (SendError::Broken(error), request))
-    }
-
-    async fn send_by(
-        self: &Arc<Self>,
-        mut sender: http1::SendRequest<Sending>,
-        number: usize,
-        request: Request<Sending>,
-    ) -> Result<Answered, (hyper::Error, Option<Request<Sending>>)> {
         match sender.try_send_request(request).await {
             Ok(response) => {
-                let returning = Returning { pool: Arc::clone(self), number, sender };
+                let returning = Returning { pool: Arc::clone(self), number: target.number, sender };
                 Ok((response, Some(returning)))
             }
             Err(mut error) => {
                 let request = error.take_message();
-                Err((error.into_error(), request))
+                Err((SendError::Broken(error.into_error()), request))
             }
         }
     }
@@ -159,7 +170,7 @@ impl Pool {
         target: &Target,
         request: Request<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, (SendError, Option<Request<Sending>>)> {
+    ) -> Result<Answered, Unsent> {
         let mut sender = match self.shared_sender(target.number) {
             Some(sender) => sender,
             None => match self.open_shared(target, connecting).await {
@@ -210,9 +221,9 @@ impl Pool {
     }
 
     /// The connection that was used last, which is the one least likely to be closed.
-    fn take(&self, number: usize) -> Option<Idle> {
+    fn take(&self, target: &Target) -> Option<Idle> {
         let mut kept = self.kept();
-        let kept = kept.get_mut(number)?;
+        let kept = kept.get_mut(target.number)?;
         while let Some(idle) = kept.pop() {
             if !idle.sender.is_closed() {
                 return Some(idle);
@@ -266,17 +277,11 @@ fn is_repeatable(request: &Request<Sending>) -> bool {
     harmless.contains(request.method()) && request.body().is_end_stream()
 }
 
-trait CloneHead {
-    fn clone_head(&self) -> Self;
-}
-
-impl CloneHead for Request<Sending> {
-    /// The same request, whose body is empty.
-    fn clone_head(&self) -> Self {
-        let mut request = Request::new(Timed::new(RequestBody::empty(), Duration::ZERO, None));
-        *request.method_mut() = self.method().clone();
-        *request.uri_mut() = self.uri().clone();
-        *request.headers_mut() = self.headers().clone();
-        request
-    }
+/// The same request, whose body is empty.
+fn clone_head(request: &Request<Sending>) -> Request<Sending> {
+    let mut head = Request::new(Timed::new(RequestBody::empty(), Duration::ZERO, None));
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    head
 }

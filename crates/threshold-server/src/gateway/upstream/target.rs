@@ -39,13 +39,22 @@ impl Targets {
         Ok(Self { all, next: AtomicUsize::new(0) })
     }
 
-    /// All of them, beginning with the one whose turn it is.
-    pub(in crate::gateway) fn in_turn(&self) -> impl Iterator<Item = &Target> {
-        let first = match self.all.len() {
+    /// Whose turn it is.
+    pub(super) fn turn(&self) -> usize {
+        match self.all.len() {
             1 => 0,
             count => self.next.fetch_add(1, Ordering::Relaxed) % count,
-        };
-        let (before, after) = self.all.split_at(first);
+        }
+    }
+
+    /// The one whose turn it is.
+    pub(super) fn first(&self, turn: usize) -> &Target {
+        &self.all[turn]
+    }
+
+    /// All of them, beginning with the one whose turn it is.
+    pub(super) fn from(&self, turn: usize) -> impl Iterator<Item = &Target> {
+        let (before, after) = self.all.split_at(turn);
         after.iter().chain(before)
     }
 }
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn instances_take_turns_and_keep_their_numbers() {
         let targets = Targets::new(&["http://turn-a:1", "http://turn-b:1"]).unwrap();
-        let order = || targets.in_turn().map(|target| target.host.clone()).collect::<Vec<_>>();
+        let order = || targets.from(targets.turn()).map(|target| target.host.clone()).collect::<Vec<_>>();
         assert_eq!([order(), order()], [["turn-a", "turn-b"], ["turn-b", "turn-a"]]);
         let again = Targets::new(&["http://turn-b:1"]).unwrap();
         assert_eq!(again.all[0].number, targets.all[1].number);
