@@ -7,54 +7,35 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 use threshold::engine::{Engine, Permits, UNDECLARED_BYTES};
-use threshold::{Clock, Ledger, Store};
+use threshold::{Clock, Ledger, Store, StoreError};
 
 use crate::later;
 use crate::place::Place;
+use crate::respond::Answer;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a body was cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// It is longer than the bytes that are left.
-    OutOfBytes,
-    /// It is longer than any body may be.
-    TooLarge,
-    /// The store does not answer.
-    Unavailable,
-}
-
-/// Where a body says why it was cut off.
+/// Where a body that is cut off leaves what its sender is told.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CutFlag(Arc<AtomicU8>);
+pub(crate) struct CutFlag(Arc<OnceLock<Answer>>);
 
 impl CutFlag {
-    fn set(&self, cut: Cut) {
-        let code = match cut {
-            Cut::OutOfBytes => 1,
-            Cut::TooLarge => 2,
-            Cut::Unavailable => 3,
-        };
-        self.0.store(code, Ordering::Release);
+    fn set(&self, answer: Answer) {
+        // The first reason stands.
+        let _ = self.0.set(answer);
     }
 
-    pub(crate) fn get(&self) -> Option<Cut> {
-        match self.0.load(Ordering::Acquire) {
-            1 => Some(Cut::OutOfBytes),
-            2 => Some(Cut::TooLarge),
-            3 => Some(Cut::Unavailable),
-            _ => None,
-        }
+    pub(crate) fn get(&self) -> Option<Answer> {
+        self.0.get().cloned()
     }
 }
 
@@ -96,13 +77,21 @@ struct Charged {
     waiting: Option<(Charging, Frame<Bytes>)>,
 }
 
-type Charging = Pin<Box<dyn Future<Output = (Box<dyn Charge>, Option<Cut>)> + Send>>;
+type Charging = Pin<Box<dyn Future<Output = (Box<dyn Charge>, Result<u64, Answer>)> + Send>>;
 
 /// Charges bytes to the limits of one request.
 pub(crate) trait Charge: Send {
-    fn charge(self: Box<Self>, more: NonZeroU64) -> Charging;
+    /// Charges bytes of a body of which `seen` came; says how many.
+    fn charge(self: Box<Self>, bytes: Missing, seen: u64) -> Charging;
     /// The body ended after `seen` of the bytes that were charged last.
     fn end(self: Box<Self>, seen: u64);
+}
+
+/// The bytes that have to be charged, and those that would be charged ahead.
+#[derive(Clone, Copy)]
+pub(crate) struct Missing {
+    least: NonZeroU64,
+    ahead: NonZeroU64,
 }
 
 /// A decision that charged bytes.
@@ -112,14 +101,10 @@ pub(crate) struct Bytewise<S, C, L> {
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Charge for Bytewise<S, C, L> {
-    fn charge(mut self: Box<Self>, more: NonZeroU64) -> Charging {
+    fn charge(mut self: Box<Self>, bytes: Missing, seen: u64) -> Charging {
         Box::pin(async move {
-            let cut = match self.engine.charge_bytes(&mut self.decision, more).await {
-                Ok(true) => None,
-                Ok(false) => Some(Cut::OutOfBytes),
-                Err(_) => Some(Cut::Unavailable),
-            };
-            (self as Box<dyn Charge>, cut)
+            let charged = self.try_charge(bytes, seen).await.unwrap_or_else(|_| Err(Answer::unavailable()));
+            (self as Box<dyn Charge>, charged)
         })
     }
 
@@ -129,6 +114,26 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Charge for Byt
             // What cannot be given back stays charged.
             let _ = engine.refund_bytes(&mut decision, seen).await;
         });
+    }
+}
+
+impl<S: Store, C: Clock, L: Ledger> Bytewise<S, C, L> {
+    /// Charges what is charged ahead, or what has to be.
+    async fn try_charge(
+        &mut self,
+        Missing { least, ahead }: Missing,
+        seen: u64,
+    ) -> Result<Result<u64, Answer>, StoreError> {
+        for bytes in [ahead, least] {
+            if self.engine.charge_bytes(&mut self.decision, bytes).await? {
+                return Ok(Ok(bytes.get()));
+            }
+        }
+        let seen = NonZeroU64::new(seen).unwrap_or(least);
+        let refusal = self.engine.refuse_bytes(&self.decision, seen).await?;
+        let answer = refusal.map(|refusal| Answer::out_of_bytes(&refusal, self.decision.at()));
+        // What is free again by now was not a moment ago.
+        Ok(Err(answer.unwrap_or_else(Answer::unavailable)))
     }
 }
 
@@ -160,16 +165,16 @@ impl Meter {
         Self { most, seen: 0, charged: None, cut }
     }
 
-    /// The `declared` length is charged, or 64 KiB if there is none.
-    pub(crate) fn charging(mut self, charger: Box<dyn Charge>, declared: Option<u64>) -> Self {
-        let until = declared.unwrap_or(UNDECLARED_BYTES);
-        self.charged = Some(Charged { charger: Some(charger), until, since: 0, waiting: None });
+    /// The first `charged` bytes are charged.
+    pub(crate) fn charging(mut self, charger: Box<dyn Charge>, charged: u64) -> Self {
+        self.charged = Some(Charged { charger: Some(charger), until: charged, since: 0, waiting: None });
         self
     }
 
-    fn cut(&self, cut: Cut) -> BodyError {
-        self.cut.set(cut);
-        BodyError::Cut(cut)
+    fn cut(&self, answer: Answer) -> BodyError {
+        let error = BodyError::Cut(answer.status());
+        self.cut.set(answer);
+        error
     }
 
     /// Lets `frame` pass, once its bytes are charged.
@@ -177,16 +182,15 @@ impl Meter {
         let length = frame.data_ref().map_or(0, |data| data.len() as u64);
         self.seen = self.seen.saturating_add(length);
         if self.seen > self.most {
-            return Poll::Ready(Err(self.cut(Cut::TooLarge)));
+            return Poll::Ready(Err(self.cut(Answer::body_too_large(self.most))));
         }
         let Some(charged) = &mut self.charged else { return Poll::Ready(Ok(frame)) };
         let missing = NonZeroU64::new(self.seen.saturating_sub(charged.until));
         match (missing, charged.charger.take()) {
             (Some(missing), Some(charger)) => {
-                let more = missing.max(NonZeroU64::new(UNDECLARED_BYTES).unwrap_or(missing));
-                charged.since = charged.until;
-                charged.until += more.get();
-                charged.waiting = Some((charger.charge(more), frame));
+                let ahead = missing.max(NonZeroU64::new(UNDECLARED_BYTES).unwrap_or(missing));
+                let bytes = Missing { least: missing, ahead };
+                charged.waiting = Some((charger.charge(bytes, self.seen), frame));
                 self.poll_charge(cx)
             }
             (_, charger) => {
@@ -198,18 +202,21 @@ impl Meter {
 
     /// Goes on with a charge under way.
     fn poll_charge(&mut self, cx: &mut Context<'_>) -> Poll<Result<Frame<Bytes>, BodyError>> {
-        let waiting = self.charged.as_mut().and_then(|charged| charged.waiting.as_mut());
-        let Some((charging, _)) = waiting else { return Poll::Pending };
-        let (charger, cut) = ready!(charging.as_mut().poll(cx));
-        let frame = self.charged.as_mut().and_then(|charged| {
-            // Charges are kept if it is cut off: there is nobody to give back to.
-            charged.charger = cut.is_none().then_some(charger);
-            charged.waiting.take()
-        });
-        Poll::Ready(match (cut, frame) {
-            (None, Some((_, frame))) => Ok(frame),
-            (cut, _) => Err(self.cut(cut.unwrap_or(Cut::Unavailable))),
-        })
+        let Some(charged) = &mut self.charged else { return Poll::Pending };
+        let Some((charging, _)) = &mut charged.waiting else { return Poll::Pending };
+        let (charger, result) = ready!(charging.as_mut().poll(cx));
+        let frame = charged.waiting.take();
+        match (result, frame) {
+            (Ok(more), Some((_, frame))) => {
+                charged.charger = Some(charger);
+                charged.since = charged.until;
+                charged.until += more;
+                Poll::Ready(Ok(frame))
+            }
+            // Charges are kept: there is nobody to give back to.
+            (Err(answer), _) => Poll::Ready(Err(self.cut(answer))),
+            (Ok(_), None) => Poll::Pending,
+        }
     }
 }
 
@@ -274,10 +281,10 @@ where
 
 /// Why a body ended before its end.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum BodyError {
-    /// It was cut off here.
-    #[doc(hidden)]
-    Cut(#[allow(private_interfaces, reason = "told by the answer")] Cut),
+    /// It was cut off here, and its sender is answered with this status.
+    Cut(StatusCode),
     /// Its sender ended it, or the connection.
     Inner(BoxError),
 }
@@ -285,9 +292,7 @@ pub enum BodyError {
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut(Cut::OutOfBytes) => f.write_str("the body is longer than the bytes that are left"),
-            Self::Cut(Cut::TooLarge) => f.write_str("the body is longer than a body may be"),
-            Self::Cut(Cut::Unavailable) => f.write_str("the body's bytes cannot be charged just now"),
+            Self::Cut(status) => write!(f, "the body was cut off: {status}"),
             Self::Inner(error) => write!(f, "{error}"),
         }
     }
@@ -320,8 +325,14 @@ pin_project! {
     }
 }
 
-/// Permits, given back when this is dropped.
-pub(crate) struct Held(Option<Box<dyn FnOnce() + Send>>);
+/// The permits that a request holds, given back when the last of its clones is dropped.
+///
+/// It is dropped with the body of the answer. Whoever goes on after that, as an upgraded connection does, takes it from the
+/// request's extensions and keeps it.
+#[derive(Clone)]
+pub struct Held(#[expect(dead_code, reason = "it is there to be dropped")] Arc<Release>);
+
+struct Release(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Held {
     pub(crate) fn new<S, C, L>(engine: &Arc<Engine<S, C, L>>, permits: Permits) -> Option<Self>
@@ -337,11 +348,11 @@ impl Held {
                 let _ = engine.release_permits(&permits).await;
             });
         };
-        Some(Self(Some(Box::new(release))))
+        Some(Self(Arc::new(Release(Some(Box::new(release))))))
     }
 }
 
-impl Drop for Held {
+impl Drop for Release {
     fn drop(&mut self) {
         if let Some(release) = self.0.take() {
             release();
@@ -354,7 +365,9 @@ impl<B> ResponseBody<B> {
         Self { inner: Answering::Application { body }, held }
     }
 
-    pub(crate) fn refusal(body: Full<Bytes>) -> Self {
+    /// A body that is not the application's.
+    #[must_use]
+    pub fn refusal(body: Full<Bytes>) -> Self {
         Self { inner: Answering::Refusal { body }, held: None }
     }
 }

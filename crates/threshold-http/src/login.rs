@@ -34,11 +34,18 @@ pub(crate) struct Login {
     form: LoginForm,
     client: IpAddr,
     secure: bool,
+    /// The token that the client's device shows.
+    device: Option<String>,
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L> {
     /// What makes the request a login, if it is one.
-    pub(crate) fn login<B>(&self, request: &Request<B>, peer: IpAddr) -> Option<Login> {
+    pub(crate) fn login<B>(
+        &self,
+        request: &Request<B>,
+        peer: IpAddr,
+        device: Option<String>,
+    ) -> Option<Login> {
         if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method()) {
             return None;
         }
@@ -51,7 +58,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         let form = rules.login_form(&facts)?.clone();
         let https = || request.headers().get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
         let secure = self.settings.secure_cookies || (rules.trusts(facts.peer) && https());
-        Some(Login { form, client: rules.client(&facts), secure })
+        Some(Login { form, client: rules.client(&facts), secure, device })
     }
 
     /// Begins an attempt; gives the body, which was read for it.
@@ -64,14 +71,13 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         B: Body<Data = Bytes> + Unpin,
         B::Error: Into<BoxError>,
     {
-        let Login { form, client, secure } = login;
+        let Login { form, client, secure, device } = login;
         let bytes = self.read(request.body_mut()).await?;
         let account = match form.read(&bytes) {
             Named::Account(account) => Some(account),
             Named::Unclear(what) => return Err(Box::new(unclear(what))),
             _ => None,
         };
-        let device = take_device(request.headers_mut());
         let attempt = Attempt { account: account.as_deref(), client, device: device.as_deref() };
         let begun = self.engine.begin_attempt(&attempt).await.map_err(|_| Box::new(Answer::unavailable()))?;
         match begun {
@@ -113,7 +119,11 @@ impl Attempted {
         C: Clock + 'static,
         L: Ledger + 'static,
     {
-        let success = self.form.succeeded(response.status().as_u16())?;
+        let Some(success) = self.form.succeeded(response.status().as_u16()) else {
+            // What cannot be given back stays charged.
+            let _ = shared.engine.abandon_attempt(self.begun).await;
+            return None;
+        };
         match shared.engine.end_attempt(self.begun, success).await {
             Ok(answer) if success && !answer.allowed => {
                 Some(Answer::login(answer.retry_after.unwrap_or_default()))
@@ -132,7 +142,10 @@ impl Attempted {
 }
 
 /// Takes the device's token out of the cookies: it is ours, and the application need not see it.
-fn take_device(headers: &mut HeaderMap) -> Option<String> {
+pub(crate) fn take_device(headers: &mut HeaderMap) -> Option<String> {
+    if !headers.contains_key(header::COOKIE) {
+        return None;
+    }
     let mut token = None;
     let mut lines = Vec::new();
     for line in headers.get_all(header::COOKIE) {

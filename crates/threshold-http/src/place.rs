@@ -8,8 +8,11 @@ use threshold::engine::Decision;
 /// How many places a thread keeps.
 const KEPT: usize = 16;
 
+#[expect(clippy::vec_box, reason = "places are handed out and taken back without being moved")]
+type Free = Vec<Box<Decision>>;
+
 thread_local! {
-    static FREE: RefCell<Vec<Box<Decision>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Free> = const { RefCell::new(Vec::new()) };
 }
 
 /// A place for a decision, kept for the next one when it is dropped.

@@ -26,11 +26,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Map, Value as Json, json};
-use threshold::engine::{Decision, Reason, RefusedBy};
+use threshold::engine::{Decision, Reason, Refusal, RefusedBy};
 use threshold::policy::Layer;
 use threshold::{Retry, Span, Timestamp};
 
 pub use grpc::is_grpc;
+pub(crate) use headers::add;
 pub use headers::annotate;
 
 /// What a surface may show.
@@ -119,14 +120,20 @@ impl Answer {
     /// What a request is told that was to be held back and found no place: an ordinary refusal.
     #[must_use]
     pub fn no_place(decision: &Decision, shown: Shown) -> Self {
-        let mut answer = Self::of_type(QUOTA_EXCEEDED, StatusCode::TOO_MANY_REQUESTS, "rate_limited");
-        answer.put("detail", json!("there were too many requests"));
-        if let Some(quota) = decision.quota() {
-            answer.put("violated-policies", json!([quota.limit]));
-        }
-        answer.show_quota(decision, shown);
+        let (mut answer, wait) = match decision.as_if_refused() {
+            Some((by, quota)) => {
+                let wait = quota.next.filter(|next| !next.is_zero()).unwrap_or_else(|| decision.delay());
+                let mut answer = over(&by);
+                answer.headers.extend(headers::lines(&quota, Some(wait), decision.at(), shown));
+                (answer, wait)
+            }
+            None => {
+                let answer = Self::of_type(QUOTA_EXCEEDED, StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+                (answer.with("detail", "there were too many requests"), decision.delay())
+            }
+        };
         answer.put("remaining", json!(0));
-        answer.retry_after(decision.delay(), Some(decision.at()));
+        answer.retry_after(wait, Some(decision.at()));
         answer
     }
 
@@ -151,13 +158,23 @@ impl Answer {
         answer
     }
 
-    /// What a request is told whose body went on after its quota of bytes was used up.
+    /// What a request is told whose body went on after its quota of bytes was used up, at `at`.
     #[must_use]
-    pub fn out_of_bytes() -> Self {
-        let mut answer = Self::of_type(QUOTA_EXCEEDED, StatusCode::TOO_MANY_REQUESTS, "rate_limited");
-        answer.put("detail", json!("the body is longer than the bytes that are left"));
-        answer.retry_after(STORE_RETRY, None);
+    pub fn out_of_bytes(refusal: &Refusal, at: Timestamp) -> Self {
+        let Reason::Limit(by) = &refusal.reason else { return Self::unavailable() };
+        let mut answer = if refusal.retry == Retry::Never { never(by) } else { over(by) };
+        if let Retry::After(span) = refusal.retry {
+            answer.retry_after(span.into(), Some(at));
+            answer.put("remaining", json!(0));
+        }
         answer
+    }
+
+    /// What a request is told whose body is larger than `most` bytes.
+    #[must_use]
+    pub fn body_too_large(most: u64) -> Self {
+        let detail = format!("the body is larger than {most} bytes; send less");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &detail)
     }
 
     /// The same answer with another member in its body.

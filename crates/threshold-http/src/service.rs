@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use threshold::engine::{Decision, Engine, Extras, Quota};
@@ -15,10 +16,10 @@ use threshold::identify::Identity;
 use threshold::{Clock, Ledger, MemoryLedger, MemoryStore, PermitId, Store, SystemClock};
 use tower_service::Service;
 
-use crate::body::{Bytewise, Cut, CutFlag, Held, Meter, RequestBody, ResponseBody};
+use crate::body::{Bytewise, CutFlag, Held, Meter, RequestBody, ResponseBody};
 use crate::facts::{Fields, facts};
 use crate::layer::Shared;
-use crate::login::Login;
+use crate::login::{Login, take_device};
 use crate::place::Place;
 use crate::respond::{self, Answer};
 
@@ -82,28 +83,30 @@ where
         Box::pin(async move {
             let passed = match shared.judge(&mut request, peer).await {
                 Ok(passed) => passed,
-                Err(answer) => return Ok(shared.refuse(*answer, request)),
+                Err(answer) => return Ok(shared.refuse(*answer, Some(Box::new(request.into_parts().0)))),
             };
             let Passed { notes, held, cut, meter, login } = passed;
             let (body, attempted) = match login {
                 None => (None, None),
                 Some(login) => match Box::pin(shared.log_in(login, &mut request)).await {
                     Ok((body, attempted)) => (Some(body), Some(attempted)),
-                    Err(answer) => return Ok(shared.refuse(*answer, request)),
+                    Err(answer) => return Ok(shared.refuse(*answer, Some(Box::new(request.into_parts().0)))),
                 },
             };
+            // Only those who may still be refused need their request to be known.
+            let asked = (cut.is_some() || attempted.is_some()).then(|| Box::new(head(&request)));
             let request = request.map(|flowing| RequestBody::new(flowing, body).metered(meter));
             let answered = inner.call(request).await;
-            if let Some(cut) = cut.and_then(|cut| cut.get()) {
-                return Ok(cut_off(&shared, cut));
+            if let Some(answer) = cut.and_then(|cut| cut.get()) {
+                return Ok(shared.refuse(answer, asked));
             }
             let mut response = answered?;
             if let Some(attempted) = attempted
-                && let Some(refused) = Box::pin(attempted.end(&shared, &mut response)).await
+                && let Some(answer) = Box::pin(attempted.end(&shared, &mut response)).await
             {
-                return Ok(refused.into_response().map(ResponseBody::refusal));
+                return Ok(shared.refuse(answer, asked));
             }
-            response.headers_mut().extend(notes);
+            respond::add(notes, response.headers_mut());
             Ok(response.map(|body| ResponseBody::application(body, held)))
         })
     }
@@ -119,19 +122,14 @@ struct Passed {
     login: Option<Login>,
 }
 
-/// A body was cut off before the application could answer to all of it.
-fn cut_off<S, C, L, R>(shared: &Shared<S, C, L>, cut: Cut) -> Response<ResponseBody<R>> {
-    let answer = match cut {
-        Cut::OutOfBytes => Answer::out_of_bytes(),
-        Cut::TooLarge => too_large(shared.settings.most_bytes.unwrap_or_default()),
-        Cut::Unavailable => Answer::unavailable(),
-    };
-    answer.into_response().map(ResponseBody::refusal)
-}
-
-fn too_large(most: u64) -> Answer {
-    let detail = format!("the body is larger than {most} bytes; send less");
-    Answer::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", &detail)
+/// A copy of the request's head.
+fn head<B>(request: &Request<B>) -> Parts {
+    let mut head = Request::new(());
+    *head.method_mut() = request.method().clone();
+    *head.uri_mut() = request.uri().clone();
+    *head.version_mut() = request.version();
+    *head.headers_mut() = request.headers().clone();
+    head.into_parts().0
 }
 
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L> {
@@ -144,21 +142,27 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         let mut decision = Place::take();
         let peer = peer.or_else(|| (self.settings.peer)(request.extensions())).ok_or_else(no_peer)?;
         let declared = self.decide(request, peer, &mut decision).await?;
+        // From here on they are given back whatever happens.
+        let held = Held::new(&self.engine, decision.permits());
         if !decision.delay().is_zero() {
             Box::pin(self.hold_back(&decision)).await?;
         }
-        let login = self.login(request, peer);
+        let device = take_device(request.headers_mut());
+        let login = self.login(request, peer, device);
         let notes = respond::annotate(&decision, self.settings.shown);
-        let held = Held::new(&self.engine, decision.permits());
+        if let Some(held) = &held {
+            request.extensions_mut().insert(held.clone());
+        }
         let (meter, cut) = self.meter(decision, declared).unzip();
         Ok(Passed { notes, held, cut, meter, login })
     }
 
     /// The answer that refuses `request`, as the application wants it or as its protocol does.
-    fn refuse<B, R>(&self, answer: Answer, request: Request<B>) -> Response<ResponseBody<R>> {
-        let response = match &self.settings.respond {
-            Some(respond) => respond(answer, &request.into_parts().0),
-            None => answer.into_response_to(request.headers()),
+    fn refuse<R>(&self, answer: Answer, asked: Option<Box<Parts>>) -> Response<ResponseBody<R>> {
+        let response = match (&self.settings.respond, asked) {
+            (Some(respond), Some(asked)) => respond(answer, &asked),
+            (None, Some(asked)) => answer.into_response_to(&asked.headers),
+            (_, None) => answer.into_response(),
         };
         response.map(ResponseBody::refusal)
     }
@@ -179,7 +183,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         if let (Some(most), Some(declared)) = (self.settings.most_bytes, declared)
             && declared > most
         {
-            return Err(Box::new(too_large(most)));
+            return Err(Box::new(Answer::body_too_large(most)));
         }
         let extras = Extras { account: None, permit: Some(PermitId::new(self.ids.next())) };
         let identity = self.engine.identify_and_decide(&facts, extras, decision).await;
@@ -203,28 +207,22 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
                 tokio::time::sleep(decision.delay()).await;
                 Ok(())
             }
-            None => {
-                // Its permits are not needed any more, and its charges are kept.
-                drop(Held::new(&self.engine, decision.permits()));
-                Err(Box::new(Answer::no_place(decision, self.settings.shown)))
-            }
+            None => Err(Box::new(Answer::no_place(decision, self.settings.shown))),
         }
     }
 
     /// What the body is held to, if anything.
     fn meter(&self, decision: Place, declared: Option<u64>) -> Option<(Box<Meter>, CutFlag)> {
-        let bytewise = decision.counts_bytes();
+        let charged = decision.charged_bytes();
         let bounded = self.settings.most_bytes.is_some() && declared.is_none();
-        if !bytewise && !bounded {
+        if charged.is_none() && !bounded {
             return None;
         }
         let cut = CutFlag::default();
         let meter = Meter::new(self.settings.most_bytes.unwrap_or(u64::MAX), cut.clone());
-        if !bytewise {
-            return Some((Box::new(meter), cut));
-        }
+        let Some(charged) = charged else { return Some((Box::new(meter), cut)) };
         let engine = Arc::clone(&self.engine);
-        Some((Box::new(meter.charging(Box::new(Bytewise { engine, decision }), declared)), cut))
+        Some((Box::new(meter.charging(Box::new(Bytewise { engine, decision }), charged)), cut))
     }
 }
 

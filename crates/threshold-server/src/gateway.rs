@@ -31,12 +31,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use threshold::{SharedLedger, SharedStore, Span, SystemClock, UniqueIds};
-use threshold_http::{ThresholdLayer, ThresholdService};
+use threshold_http::ThresholdLayer;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
 use connections::{Connections, Room};
-use proxy::{Proxy, Worker};
+use proxy::Worker;
 use serve::{Accepted, serve};
 pub(crate) use settings::{Prepared, Settings};
 use trouble::Trouble;
@@ -46,7 +46,6 @@ use crate::log::Log;
 /// The engine of a server, over whatever store and ledger it was told to use.
 pub(crate) type Engine = threshold::engine::Engine<SharedStore, SystemClock, SharedLedger>;
 type Layer = ThresholdLayer<SharedStore, SystemClock, SharedLedger>;
-type Limited = ThresholdService<Proxy, SharedStore, SystemClock, SharedLedger>;
 
 /// How often connections are looked at for those that have waited too long.
 const LOOK: Duration = Duration::from_millis(250);

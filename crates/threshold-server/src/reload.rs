@@ -61,6 +61,8 @@ impl Reloader {
 
     /// Reads the policy again and puts it in force, or says why not.
     pub(crate) fn reload(&mut self, app: &App, serve: &Serve) {
+        // Seen before they are read: what is changed after that is another change.
+        self.has_changed();
         match self.try_reload(app, serve) {
             Ok(policy) => {
                 app.health.policy();

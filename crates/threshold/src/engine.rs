@@ -210,11 +210,14 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             // Refusals are rare, and what they wait for is large: it is taken from the heap when it is needed.
             if decision.conclude() {
                 Box::pin(self.escalate(state, &asking, decision)).await?;
+                self.mind_edge(decision);
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
         } else if let Some(until) = decision.sanctioned_until() {
             Box::pin(self.foresee(state, &asking, until, decision)).await?;
+        } else if decision.refused_at_edge() {
+            Box::pin(self.mind_inner(decision)).await?;
         }
         Ok(())
     }
@@ -329,8 +332,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 
     /// Charges `more` bytes to the limits that `decision` charged for bytes, of a body that turns out longer than it was
-    /// charged for. False if they do not allow it; nothing is charged then. What [`refund_bytes`](Self::refund_bytes)
-    /// gives back from now on is of these bytes alone.
+    /// charged for. False if they are refused; nothing is charged then. What [`refund_bytes`](Self::refund_bytes) gives
+    /// back from now on is of these bytes alone.
     ///
     /// # Errors
     ///
@@ -341,10 +344,25 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return Ok(true);
         }
         let outcome = self.store.apply(&batch).await?;
+        decision.at = outcome.at;
         if outcome.admitted() {
             decision.inner.charged_bytes(&batch, &outcome);
         }
         Ok(outcome.admitted())
+    }
+
+    /// What refuses a body of `bytes`, whose request `decision` allowed, and when all of it passes.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub async fn refuse_bytes(
+        &self,
+        decision: &Decision,
+        bytes: NonZeroU64,
+    ) -> Result<Option<Refusal>, StoreError> {
+        let outcome = self.store.peek(&decision.inner.more_bytes(bytes)).await?;
+        Ok(decision.inner.refused_bytes(&outcome))
     }
 
     /// Gives back the permits that `decision` took: the request has ended.
@@ -414,11 +432,14 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
             self.store.apply_into(&plan.batch, decision.at, outcome);
             if decision.conclude() {
                 operate::at_once(self.escalate(&state, &asking, decision));
+                self.mind_edge(decision);
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
         } else if let Some(until) = decision.sanctioned_until() {
             operate::at_once(self.foresee(&state, &asking, until, decision));
+        } else if decision.refused_at_edge() {
+            operate::at_once(self.mind_inner(decision));
         }
     }
 }

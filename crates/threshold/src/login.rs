@@ -165,6 +165,19 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(if wait.is_zero() { LoginAnswer::allowed(None) } else { LoginAnswer::refused(wait) })
     }
 
+    /// Ends an attempt whose result nobody knows, because the application failed: it was tried, and did not fail.
+    ///
+    /// # Errors
+    ///
+    /// If the store does not answer.
+    pub async fn abandon_attempt(&self, begun: Begun) -> Result<(), StoreError> {
+        let (ceiling, charged) = begun.charges.only(Counts::Ceiling, &begun.outcome);
+        match ceiling.steps().is_empty() {
+            true => Ok(()),
+            false => self.store().refund(&ceiling, &charged).await,
+        }
+    }
+
     /// Begins an attempt and ends it, for who knows the result already.
     ///
     /// # Errors

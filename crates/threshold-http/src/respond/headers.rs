@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderValue;
 use http::header::HeaderName;
-use threshold::Span;
+use http::{HeaderMap, HeaderValue};
 use threshold::engine::{Decision, Quota};
+use threshold::{Span, Timestamp};
 
 use super::{Shown, whole_seconds};
 
@@ -33,23 +33,43 @@ pub fn annotate(decision: &Decision, shown: Shown) -> Vec<Line> {
     lines
 }
 
+/// Adds `lines` to an answer that may have been through another limiter: lists grow, and what names one limit stays that of
+/// the one closer to the application.
+pub(crate) fn add(lines: Vec<Line>, headers: &mut HeaderMap) {
+    let legacy = [LIMIT, REMAINING, RESET];
+    let others = legacy.iter().any(|name| headers.contains_key(name));
+    for (name, value) in lines {
+        if name == RATE_LIMIT || name == RATE_LIMIT_POLICY {
+            headers.append(name, value);
+        } else if !others || !legacy.contains(&name) {
+            headers.insert(name, value);
+        }
+    }
+}
+
 /// What is left of the tightest limit.
 pub(super) fn quota(decision: &Decision, shown: Shown) -> Vec<Line> {
-    let Some(quota) = decision.quota() else { return Vec::new() };
-    let retry = decision.retry_after();
+    match decision.quota() {
+        Some(quota) => lines(&quota, decision.retry_after(), decision.at(), shown),
+        None => Vec::new(),
+    }
+}
+
+/// What is said at `at` of `quota`, and of what a refusal asks to wait.
+pub(super) fn lines(quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) -> Vec<Line> {
     // One piece of memory for all values.
     let mut text = Text(BytesMut::with_capacity(192));
     let mut lines = Vec::with_capacity(6);
-    policy(&quota, &mut text);
+    policy(quota, &mut text);
     lines.push((RATE_LIMIT_POLICY, text.value()));
-    left(&quota, retry, &mut text);
+    left(quota, retry, &mut text);
     lines.push((RATE_LIMIT, text.value()));
     if shown.legacy {
         text.number(quota.capacity);
         lines.push((LIMIT, text.value()));
         text.number(quota.remaining);
         lines.push((REMAINING, text.value()));
-        let reset = decision.at().plus(span(retry.unwrap_or(quota.reset)));
+        let reset = at.plus(span(retry.unwrap_or(quota.reset)));
         text.number(reset.as_micros().div_ceil(1_000_000));
         lines.push((RESET, text.value()));
     }

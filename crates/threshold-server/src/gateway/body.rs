@@ -36,12 +36,21 @@ pub(super) struct Progress {
     connection: Arc<Member>,
     moved: AtomicBool,
     stalled: AtomicBool,
+    ended: AtomicBool,
 }
 
 impl Progress {
-    pub(super) fn new(connection: &Arc<Member>) -> Self {
-        let (moved, stalled) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { connection: Arc::clone(connection), moved, stalled }
+    pub(super) fn new(connection: Arc<Member>) -> Self {
+        connection.receives();
+        let [moved, stalled, ended] = [false; 3].map(AtomicBool::new);
+        Self { connection, moved, stalled, ended }
+    }
+
+    /// Nothing more is waited for.
+    fn end(&self) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.connection.received();
+        }
     }
 
     fn touch(&self) {
@@ -57,6 +66,12 @@ impl Progress {
     /// True if it stood still for too long.
     pub(super) fn stalled(&self) -> bool {
         self.stalled.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -90,11 +105,14 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let this = self.project();
-        if let Poll::Ready(frame) = this.body.poll_frame(cx) {
+        let mut this = self.project();
+        if let Poll::Ready(frame) = this.body.as_mut().poll_frame(cx) {
             *this.waiting = None;
             if let Some(progress) = this.progress {
                 progress.touch();
+                if !matches!(frame, Some(Ok(_))) || this.body.is_end_stream() {
+                    progress.end();
+                }
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }

@@ -46,6 +46,8 @@ pub(crate) struct Connection {
     /// When something last moved on it.
     since: AtomicU64,
     requests: AtomicU32,
+    /// Requests whose bodies are still to come.
+    receiving: AtomicU32,
     cancelled: AtomicU32,
     /// True if it speaks another protocol now, and so never waits for a request again.
     upgraded: AtomicBool,
@@ -80,8 +82,9 @@ impl Connections {
             return None;
         }
         if open.all.len() >= room.all as usize {
-            let waiting = open.all.values().filter(|one| one.is_waiting());
-            let longest = waiting.min_by_key(|one| one.since.load(Ordering::Relaxed))?;
+            // Who waits for its own client, be it for a request or for the rest of one, can be done without.
+            let idle = open.all.values().filter(|one| one.is_waiting() || one.is_receiving());
+            let longest = idle.min_by_key(|one| one.since.load(Ordering::Relaxed))?;
             longest.leave.notify_one();
             let number = longest.number;
             open.remove(number);
@@ -95,6 +98,7 @@ impl Connections {
             flying: AtomicU32::new(0),
             since: AtomicU64::new(self.clock.now().as_micros()),
             requests: AtomicU32::new(0),
+            receiving: AtomicU32::new(0),
             cancelled: AtomicU32::new(0),
             upgraded: AtomicBool::new(false),
             leave: Notify::new(),
@@ -177,6 +181,23 @@ impl Connection {
 
     fn is_waiting(&self) -> bool {
         self.flying.load(Ordering::Relaxed) == 0 && !self.upgraded.load(Ordering::Relaxed)
+    }
+
+    /// A body begins to come.
+    pub(super) fn receives(&self) {
+        self.receiving.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It came whole, or nobody waits for the rest.
+    pub(super) fn received(&self) {
+        self.receiving.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// True if all that is in flight on it waits for its client.
+    fn is_receiving(&self) -> bool {
+        let receiving = self.receiving.load(Ordering::Relaxed);
+        let all = receiving > 0 && receiving >= self.flying.load(Ordering::Relaxed);
+        all && !self.upgraded.load(Ordering::Relaxed)
     }
 
     pub(super) fn connections(&self) -> &Connections {

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use threshold::UniqueIds;
 use threshold_http::Answer;
-use threshold_http::body::RequestBody;
+use threshold_http::body::{Held, RequestBody};
 use threshold_http::respond::is_grpc;
 use tower_service::Service;
 
@@ -25,16 +25,19 @@ use super::connections::Member;
 use super::headers::{self, Introduction, X_REQUEST_ID};
 use super::settings::Settings;
 use super::trouble::Trouble;
-use super::upgrade;
+use super::upgrade::{self, Upgrading};
 use super::upstream::{ConnectError, Pool, Returning, SendError};
 
 /// Hands requests on.
 #[derive(Clone)]
 pub(super) struct Proxy {
     pub(super) worker: Arc<Worker>,
+    pub(super) settings: Arc<Settings>,
     /// How the client is made known to applications.
     pub(super) introduction: Arc<Introduction>,
     pub(super) connection: Arc<Member>,
+    /// How the body of the request goes on, if it has one.
+    pub(super) progress: Option<Arc<Progress>>,
 }
 
 /// What the requests of one worker share.
@@ -45,7 +48,7 @@ pub(super) struct Worker {
     pub(super) trouble: Arc<Trouble>,
 }
 
-impl Service<Request<RequestBody<Incoming>>> for Proxy {
+impl Service<Request<RequestBody<Timed<Incoming>>>> for Proxy {
     type Response = Response<ProxyBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -54,21 +57,20 @@ impl Service<Request<RequestBody<Incoming>>> for Proxy {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<RequestBody<Incoming>>) -> Self::Future {
+    fn call(&mut self, request: Request<RequestBody<Timed<Incoming>>>) -> Self::Future {
         let proxy = self.clone();
         Box::pin(async move { Ok(proxy.handle(request).await) })
     }
 }
 
 impl Proxy {
-    async fn handle(&self, mut request: Request<RequestBody<Incoming>>) -> Response<ProxyBody> {
-        let settings = self.worker.settings.load_full();
-        let id = match self.prepare(&mut request, &settings) {
+    async fn handle(&self, mut request: Request<RequestBody<Timed<Incoming>>>) -> Response<ProxyBody> {
+        let id = match self.prepare(&mut request) {
             Ok(id) => id,
             Err(answer) => return answer.into_response_to(request.headers()).map(Into::into),
         };
         let grpc = is_grpc(request.headers());
-        let mut response = match self.hand_on(request, &settings).await {
+        let mut response = match self.hand_on(request).await {
             Ok(response) => response,
             Err(answer) if grpc => answer.into_grpc_response().map(Into::into),
             Err(answer) => answer.into_response().map(Into::into),
@@ -78,12 +80,13 @@ impl Proxy {
     }
 
     /// Makes the head what the application is to see; gives the id of the request.
-    fn prepare<B>(&self, request: &mut Request<B>, settings: &Settings) -> Result<HeaderValue, Box<Answer>> {
+    fn prepare<B>(&self, request: &mut Request<B>) -> Result<HeaderValue, Box<Answer>> {
         if request.method() == Method::CONNECT {
             let detail = "this is no proxy for other hosts; ask for a path";
             return Err(Box::new(Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)));
         }
         let host = own_host(request)?;
+        let settings = &self.settings;
         let trusted = settings.trusts(self.introduction.peer());
         let headers = request.headers_mut();
         if !trusted {
@@ -98,28 +101,24 @@ impl Proxy {
 
     async fn hand_on(
         &self,
-        mut request: Request<RequestBody<Incoming>>,
-        settings: &Settings,
+        mut request: Request<RequestBody<Timed<Incoming>>>,
     ) -> Result<Response<ProxyBody>, Box<Answer>> {
-        let targets = settings.upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
+        let Settings { upstreams, numbers, .. } = &*self.settings;
+        let targets = upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
         let upgrade =
             headers::wanted_upgrade(request.headers()).filter(|_| request.version() < Version::HTTP_2);
-        let client = upgrade.as_ref().and_then(|_| request.extensions_mut().remove::<OnUpgrade>());
-        let no_body = request.body().is_end_stream();
-        let progress = (!no_body).then(|| Arc::new(Progress::new(&self.connection)));
+        let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request));
+        let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
-        let idle = settings.numbers.idle_timeout.into();
-        let request = request.map(|body| Timed::new(body, idle, progress.clone()));
-        let sending = self.worker.pool.send(targets, request, settings.numbers.connect_timeout.into());
-        let waiting = settings.numbers.response_timeout.into();
-        match answer_in_time(sending, waiting, progress.as_deref()).await {
+        let sending = self.worker.pool.send(targets, request, numbers.connect_timeout.into());
+        let waiting = numbers.response_timeout.into();
+        match answer_in_time(sending, waiting, self.progress.as_deref()).await {
             Some(Ok(answered)) => {
                 self.worker.trouble.over();
-                Ok(self.respond(answered, client, settings))
+                Ok(self.respond(answered, client))
             }
-            Some(Err(_)) if progress.is_some_and(|progress| progress.stalled()) => {
-                Err(Box::new(stood_still()))
-            }
+            // The client broke off, or was cut off: that is no trouble of the application.
+            Some(Err(SendError::Broken(error))) if error.is_user() => Err(Box::new(broken_off())),
             Some(Err(error)) => {
                 self.worker.trouble.begins(&error);
                 Err(Box::new(unreachable(&error)))
@@ -128,16 +127,23 @@ impl Proxy {
         }
     }
 
+    /// What an upgraded connection goes on with: its client, and what the request holds.
+    fn upgrading<B>(&self, request: &mut Request<B>) -> Option<Upgrading> {
+        let extensions = request.extensions_mut();
+        let held = extensions.remove::<Held>();
+        let connection = Arc::clone(&self.connection);
+        extensions.remove::<OnUpgrade>().map(|client| Upgrading { client, connection, held })
+    }
+
     fn respond(
         &self,
         (response, link): (Response<Incoming>, Option<Returning>),
-        client: Option<OnUpgrade>,
-        settings: &Settings,
+        client: Option<Upgrading>,
     ) -> Response<ProxyBody> {
+        let numbers = &self.settings.numbers;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let silent = settings.numbers.upgraded_timeout.into();
             return match client {
-                Some(client) => upgrade::both((client, Arc::clone(&self.connection)), response, silent),
+                Some(client) => upgrade::both(client, response, numbers.upgraded_timeout.into()),
                 None => not_asked().into_response().map(Into::into),
             };
         }
@@ -145,7 +151,7 @@ impl Proxy {
         headers::strip_hop(&mut parts.headers);
         parts.version = Version::HTTP_11;
         let ended = body.is_end_stream();
-        let body = Timed::new(body, settings.numbers.idle_timeout.into(), None);
+        let body = Timed::new(body, numbers.idle_timeout.into(), None);
         let link = match link {
             Some(link) if ended => {
                 link.give_back();
@@ -182,6 +188,10 @@ fn own_host<B>(request: &Request<B>) -> Result<Option<HeaderValue>, Box<Answer>>
         return Err(bad("there is more than one host; send one"));
     }
     match request.uri().authority() {
+        // A name alone is a target for CONNECT only.
+        Some(_) if request.uri().scheme().is_none() && request.version() < Version::HTTP_2 => {
+            Err(bad("the target is no path; ask for one"))
+        }
         // The address beats the header, as the standard says.
         Some(authority) => {
             let host = authority.as_str().rsplit('@').next().unwrap_or_default();
@@ -244,9 +254,8 @@ fn late() -> Answer {
     Answer::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", detail)
 }
 
-fn stood_still() -> Answer {
-    let detail = "the body of the request stood still for too long";
-    Answer::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
+fn broken_off() -> Answer {
+    Answer::new(StatusCode::BAD_REQUEST, "bad_body", "the body of the request broke off")
 }
 
 fn not_asked() -> Answer {

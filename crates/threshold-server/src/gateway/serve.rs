@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -22,11 +23,11 @@ use tokio_rustls::TlsAcceptor;
 use tower_layer::Layer as _;
 use tower_service::Service as _;
 
-use super::body::{Ending, ProxyBody};
+use super::Phase;
+use super::body::{Ending, Progress, ProxyBody, Timed};
 use super::connections::{Flight, Member};
 use super::headers::Introduction;
 use super::proxy::{Proxy, Worker};
-use super::{Limited, Phase};
 
 /// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
 /// beyond so many the connection is closed.
@@ -51,11 +52,8 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>, phase: watch:
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let settings = worker.settings.load_full();
     let connection = Arc::new(member);
-    let secure = settings.tls.is_some();
-    let introduction = Arc::new(Introduction::new(peer.ip(), secure));
-    let proxy = Proxy { worker, introduction, connection: Arc::clone(&connection) };
-    let limited = settings.layer.layer(proxy).of_peer(peer.ip());
-    let front = Front { limited, connection: Arc::clone(&connection) };
+    let introduction = Arc::new(Introduction::new(peer.ip(), settings.tls.is_some()));
+    let front = Front { worker, introduction, connection: Arc::clone(&connection) };
     let leave = || connection.leave.notified();
     match &settings.tls {
         None => speak(stream, front, (&settings.numbers, &connection), phase).await,
@@ -110,8 +108,7 @@ fn builder(numbers: &GatewayNumbers) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         // Whoever takes too long for a head is waiting, and closed as such.
         .header_read_timeout(None)
-        .max_buf_size(header_bytes as usize)
-        .pipeline_flush(true);
+        .max_buf_size(header_bytes as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -130,7 +127,8 @@ fn builder(numbers: &GatewayNumbers) -> auto::Builder<TokioExecutor> {
 /// Where requests arrive.
 #[derive(Clone)]
 struct Front {
-    limited: Limited,
+    worker: Arc<Worker>,
+    introduction: Arc<Introduction>,
     connection: Arc<Member>,
 }
 
@@ -140,10 +138,24 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        let http1 = request.version() < Version::HTTP_2;
         let flight = Some(self.connection.begin());
-        let connection = Arc::clone(&self.connection);
-        Answering { answer: self.limited.clone().call(request), flight, connection, http1 }
+        // One request goes by one set of settings, whatever happens to them meanwhile.
+        let settings = self.worker.settings.load_full();
+        let http1 = request.version() < Version::HTTP_2;
+        let progress =
+            (!request.body().is_end_stream()).then(|| Arc::new(Progress::new(Arc::clone(&self.connection))));
+        let idle = settings.numbers.idle_timeout.into();
+        let request = request.map(|body| Timed::new(body, idle, progress.clone()));
+        let layer = settings.layer.clone();
+        let proxy = Proxy {
+            worker: Arc::clone(&self.worker),
+            settings,
+            introduction: Arc::clone(&self.introduction),
+            connection: Arc::clone(&self.connection),
+            progress: progress.clone(),
+        };
+        let answer = layer.layer(proxy).of_peer(self.introduction.peer()).call(request);
+        Answering { answer, flight, connection: Arc::clone(&self.connection), progress, http1 }
     }
 }
 
@@ -154,6 +166,7 @@ struct Answering {
     answer: Answer,
     flight: Option<Flight>,
     connection: Arc<Member>,
+    progress: Option<Arc<Progress>>,
     http1: bool,
 }
 
@@ -162,10 +175,18 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut response = ready!(self.answer.as_mut().poll(cx))?;
+        if self.progress.as_ref().is_some_and(|progress| progress.stalled()) {
+            response = stood_still().into_response().map(ResponseBody::refusal);
+        }
         if self.http1 && self.connection.connections().is_draining() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let flight = self.flight.take().unwrap_or_else(|| self.connection.begin());
         Poll::Ready(Ok(response.map(|body| Ending::new(body, flight))))
     }
+}
+
+fn stood_still() -> threshold_http::Answer {
+    let detail = "the body of the request stood still for too long";
+    threshold_http::Answer::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
 }

@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use threshold_http::body::Held;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 
 use super::body::ProxyBody;
@@ -18,12 +19,21 @@ use super::headers;
 
 const BUFFER: usize = 16 * 1024;
 
+/// A client that waits for its connection to become something else.
+pub(super) struct Upgrading {
+    pub(super) client: OnUpgrade,
+    pub(super) connection: Arc<Member>,
+    /// What its request holds, until the connection ends.
+    pub(super) held: Option<Held>,
+}
+
 /// Answers the client as the application did, and joins the two.
 pub(super) fn both(
-    (client, connection): (OnUpgrade, Arc<Member>),
+    upgrading: Upgrading,
     mut response: Response<Incoming>,
     silent: Duration,
 ) -> Response<ProxyBody> {
+    let Upgrading { client, connection, held } = upgrading;
     let application = hyper::upgrade::on(&mut response);
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let (mut parts, _) = response.into_parts();
@@ -40,6 +50,7 @@ pub(super) fn both(
                 () = connection.leave.notified() => {}
             }
         }
+        drop(held);
     });
     Response::from_parts(parts, ProxyBody::from(Full::default()))
 }

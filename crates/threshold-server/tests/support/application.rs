@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,6 +23,7 @@ pub(crate) struct Application {
     pub(crate) address: SocketAddr,
     /// The heads of all requests, in the order they came.
     pub(crate) asked: Arc<Mutex<Vec<http::request::Parts>>>,
+    connections: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -48,11 +50,13 @@ impl Application {
     {
         let address = listener.local_addr().unwrap();
         let asked: Arc<Mutex<Vec<_>>> = Arc::default();
-        let heard = Arc::clone(&asked);
+        let connections: Arc<AtomicUsize> = Arc::default();
+        let (heard, accepted) = (Arc::clone(&asked), Arc::clone(&connections));
         let accepting = tokio::spawn(async move {
             // Ended together with the application.
             let mut serving = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
+                accepted.fetch_add(1, Ordering::Relaxed);
                 let (answer, heard) = (answer.clone(), Arc::clone(&heard));
                 let service = service_fn(move |request: Request<Incoming>| {
                     let (parts, body) = request.into_parts();
@@ -66,7 +70,7 @@ impl Application {
                 });
             }
         });
-        Self { address, asked, accepting }
+        Self { address, asked, connections, accepting }
     }
 
     /// The head of the last request.
@@ -74,8 +78,21 @@ impl Application {
         self.asked.lock().unwrap().last().unwrap().clone()
     }
 
+    /// How many requests came.
     pub(crate) fn count(&self) -> usize {
         self.asked.lock().unwrap().len()
+    }
+
+    /// How many connections came.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Ends it: its port is closed when this returns, and so are its connections.
+    pub(crate) async fn end(mut self) {
+        self.accepting.abort();
+        // It ends by being aborted, which is no mistake.
+        let _ = (&mut self.accepting).await;
     }
 }
 
@@ -85,6 +102,17 @@ impl Drop for Application {
     }
 }
 
+/// A body of `text`.
 pub(crate) fn text(text: &str) -> Body {
     Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed()
+}
+
+/// No body.
+pub(crate) fn nothing() -> Body {
+    Empty::new().boxed()
+}
+
+/// An answer of `status` without a body.
+pub(crate) fn bare(status: u16) -> Response<Body> {
+    Response::builder().status(status).body(nothing()).unwrap()
 }

@@ -63,6 +63,17 @@ impl Server {
         std::fs::rename(&new, self.folder.path().join("policy.toml")).unwrap();
     }
 
+    /// Runs another command on the same ledger, whose words are divided by spaces.
+    pub(crate) fn command(&self, line: &str) {
+        let ran = Command::new(env!("CARGO_BIN_EXE_threshold"))
+            .current_dir(self.folder.path())
+            .args(line.split(' '))
+            .args(["--data-dir", "threshold-data"])
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+
     /// Sends SIGHUP.
     pub(crate) fn hang_up(&self) {
         self.signal("HUP");

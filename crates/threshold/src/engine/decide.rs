@@ -162,9 +162,26 @@ impl Decision {
             Refused::Listed => Some(Refusal { reason: Reason::Listed, retry: Retry::Never }),
             Refused::Banned(until) => Some(self.sanction(until, Reason::Banned { until })),
             Refused::Cooldown(until) => Some(self.sanction(until, Reason::Cooldown { until })),
-            Refused::Edge => self.edge.refusal(),
-            Refused::Inner => self.inner.refusal(),
+            Refused::Edge => self.floored(self.edge.refusal()?),
+            Refused::Inner => self.floored(self.inner.refusal()?),
         }
+    }
+
+    /// With what else has to be waited for.
+    fn floored(&self, refusal: Refusal) -> Option<Refusal> {
+        Some(Refusal { retry: refusal.retry.max(self.floor), ..refusal })
+    }
+
+    /// True if a limit of the edge refused it.
+    pub(crate) const fn refused_at_edge(&self) -> bool {
+        matches!(self.refused, Some(Refused::Edge))
+    }
+
+    /// What the tightest limit would say if it refused: for who is refused for another reason and is not to know it.
+    #[must_use]
+    pub fn as_if_refused(&self) -> Option<(RefusedBy, Quota)> {
+        let part = self.tightest()?;
+        Some((part.refused_by(), Quota { remaining: 0, ..part.quota() }))
     }
 
     fn sanction(&self, until: Timestamp, reason: Reason) -> Refusal {
@@ -195,23 +212,16 @@ impl Decision {
     /// smallest share left.
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
+        self.tightest().map(|part| part.quota())
+    }
+
+    fn tightest(&self) -> Option<Part<'_>> {
         let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
         let shown = || self.parts().filter(Part::shows_itself);
         let tightest =
             || shown().min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)));
         let refusing = if self.allowed() { None } else { shown().find(Part::refuses) };
-        let part = refusing.or_else(tightest)?;
-        let (about, verdict) = (part.planned.about, part.verdict);
-        Some(Quota {
-            bytes: about.bytes,
-            window: part.step.algorithm.window(verdict.limit).map(Into::into),
-            next: part.step.algorithm.next_unit(verdict).map(Into::into),
-            limit: about.limit,
-            rate: about.rate,
-            capacity: verdict.limit,
-            remaining: verdict.remaining,
-            reset: verdict.reset.into(),
-        })
+        refusing.or_else(tightest)
     }
 
     /// What the request claimed and was not believed.
@@ -226,10 +236,10 @@ impl Decision {
         self.at
     }
 
-    /// True if some limit counts the bytes of the request's body.
+    /// How many bytes of the request's body are charged to every limit that counts them; none if none does.
     #[must_use]
-    pub fn counts_bytes(&self) -> bool {
-        self.inner.parts().any(|part| part.counts_bytes())
+    pub fn charged_bytes(&self) -> Option<u64> {
+        self.inner.parts().filter(Part::counts_bytes).map(|part| part.step.action.cost()).min()
     }
 
     /// The permits that it took, for who lets go of the decision before the request ends.
@@ -302,18 +312,8 @@ impl Asked {
 
     /// The refusal of the first limit that refuses.
     fn refusal(&self) -> Option<Refusal> {
-        let Planned { about, role } = *self.parts().find(Part::refuses)?.planned;
-        let reason = Reason::Limit(RefusedBy {
-            limit: about.limit,
-            layer: about.layer,
-            error: about.error,
-            category: about.category,
-            routes: about.routes,
-            bytes: about.bytes,
-            rate: about.rate,
-            blocked: matches!(role, Role::Gate | Role::PreviousGate),
-        });
-        Some(Refusal { reason, retry: self.outcome.retry })
+        let part = self.parts().find(Part::refuses)?;
+        Some(Refusal { reason: Reason::Limit(part.refused_by()), retry: self.outcome.retry })
     }
 
     /// The gates of the limits that refuse, to be closed; the request passes only when they are open again. One that is
@@ -370,6 +370,16 @@ impl Asked {
         batch
     }
 
+    /// What refused `more` of them.
+    pub(crate) fn refused_bytes(&self, outcome: &Outcome) -> Option<Refusal> {
+        let counting = self.parts().filter(Part::counts_bytes);
+        let mut refusing = counting
+            .zip(&outcome.verdicts)
+            .filter(|(part, verdict)| part.step.mode == Mode::Enforce && !verdict.admitted());
+        let (part, _) = refusing.next()?;
+        Some(Refusal { reason: Reason::Limit(part.refused_by()), retry: outcome.retry })
+    }
+
     /// From now on `outcome` is what was charged for bytes.
     pub(crate) fn charged_bytes(&mut self, batch: &Batch, outcome: &Outcome) {
         let counts: SmallVec<[bool; 8]> = self.parts().map(|part| part.counts_bytes()).collect();
@@ -397,6 +407,34 @@ impl Part<'_> {
     /// True if the subject asks for more than it has left now; a cost that never fits is no sign of that.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.verdict.retry, Retry::After(_))
+    }
+
+    fn quota(&self) -> Quota {
+        let (about, verdict) = (self.planned.about, self.verdict);
+        Quota {
+            limit: about.limit,
+            rate: about.rate,
+            capacity: verdict.limit,
+            remaining: verdict.remaining,
+            bytes: about.bytes,
+            window: self.step.algorithm.window(verdict.limit).map(Into::into),
+            next: self.step.algorithm.next_unit(verdict).map(Into::into),
+            reset: verdict.reset.into(),
+        }
+    }
+
+    fn refused_by(&self) -> RefusedBy {
+        let Planned { about, role } = *self.planned;
+        RefusedBy {
+            limit: about.limit,
+            layer: about.layer,
+            error: about.error,
+            category: about.category,
+            routes: about.routes,
+            bytes: about.bytes,
+            rate: about.rate,
+            blocked: matches!(role, Role::Gate | Role::PreviousGate),
+        }
     }
 
     /// True if bytes were charged to it.

@@ -128,6 +128,27 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(())
     }
 
+    /// A request that another layer refused was charged at the edge: whoever waits as long as told must pass there too.
+    #[cold]
+    pub(super) fn mind_edge(&self, decision: &mut Decision) {
+        if !decision.allowed() && !decision.edge.plan.steps.is_empty() {
+            let wait = self.edge.peek_now(&decision.edge.plan.batch).retry;
+            decision.floor = decision.floor.max(wait);
+        }
+    }
+
+    /// A request that the edge refused was not asked of the other layers: whoever waits as long as told must pass there
+    /// too.
+    #[cold]
+    pub(super) async fn mind_inner(&self, decision: &mut Decision) -> Result<(), StoreError> {
+        if !decision.inner.plan.steps.is_empty() {
+            let wait = self.store.peek(&decision.inner.plan.batch).await?.retry;
+            // A cost that never fits is none of the edge's business.
+            decision.floor = if wait == Retry::Never { decision.floor } else { decision.floor.max(wait) };
+        }
+        Ok(())
+    }
+
     /// The plans of the edge and the other layers for who is sanctioned.
     fn plan_anyway(&self, state: &State, asking: &Asking<'_>, now: Timestamp) -> Option<(Plan, Plan)> {
         let path = Path::read(asking.facts.path).ok()?;

@@ -351,7 +351,11 @@ impl Rule {
     fn vary(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
         let cost = match self.cost {
             Cost::Each(each) => each,
-            Cost::Bytes => NonZeroU64::new(request.asking.facts.bytes.unwrap_or(UNDECLARED_BYTES))?,
+            Cost::Bytes => {
+                // No more ahead than would ever fit.
+                let ahead = || UNDECLARED_BYTES.min(sized.step.algorithm.capacity());
+                NonZeroU64::new(request.asking.facts.bytes.unwrap_or_else(ahead))?
+            }
         };
         match sized.step.algorithm {
             Algorithm::Concurrency(_) => Some(Action::Acquire(request.asking.extras.permit?, cost)),

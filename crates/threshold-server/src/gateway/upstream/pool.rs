@@ -17,14 +17,14 @@ use super::target::{Speaks, Target, Targets};
 use crate::gateway::body::Timed;
 
 /// What is sent to an application.
-pub(in crate::gateway) type Sending = Timed<RequestBody<Incoming>>;
+pub(in crate::gateway) type Sending = RequestBody<Timed<Incoming>>;
 
 /// The most connections to one application that are kept while nobody needs them.
 const KEPT: usize = 256;
+/// What is read ahead of an answer that a client is slow to take.
+const ANSWER_BUFFER: usize = 64 * 1024;
 /// How long one is kept.
 const KEPT_FOR: Span = Span::from_secs(60);
-/// One that was used so lately is not about to be closed by the application for having been idle.
-const FRESH: Span = Span::SECOND;
 
 /// Why there is no answer, and the request if nothing of it was sent.
 type Unsent = (SendError, Option<Request<Sending>>);
@@ -82,10 +82,9 @@ impl Pool {
         let turn = targets.turn();
         let request = match self.take(targets.first(turn)) {
             None => request,
-            Some(Idle { mut sender, since }) => {
+            Some(Idle { mut sender, .. }) => {
                 // An application may close a connection just as it is used again. What can be sent twice is, then.
-                let stale = self.clock.now().since(since) > FRESH;
-                let again = (stale && is_repeatable(&request)).then(|| Box::new(clone_head(&request)));
+                let again = is_repeatable(&request).then(|| Box::new(clone_head(&request)));
                 match sender.try_send_request(request).await {
                     Ok(response) => {
                         let number = targets.first(turn).number;
@@ -156,7 +155,10 @@ impl Pool {
         connecting: Duration,
     ) -> Result<http1::SendRequest<Sending>, SendError> {
         let wire = connect(target, connecting).await.map_err(SendError::Connect)?;
-        let handshake = http1::Builder::new().handshake::<TokioIo<Wire>, Sending>(TokioIo::new(wire)).await;
+        let handshake = http1::Builder::new()
+            .max_buf_size(ANSWER_BUFFER)
+            .handshake::<TokioIo<Wire>, Sending>(TokioIo::new(wire))
+            .await;
         let (sender, connection) = handshake.map_err(SendError::Broken)?;
         tokio::spawn(async move {
             // How it ends is told to whoever sends on it.
@@ -279,7 +281,7 @@ fn is_repeatable(request: &Request<Sending>) -> bool {
 
 /// The same request, whose body is empty.
 fn clone_head(request: &Request<Sending>) -> Request<Sending> {
-    let mut head = Request::new(Timed::new(RequestBody::empty(), Duration::ZERO, None));
+    let mut head = Request::new(RequestBody::empty());
     *head.method_mut() = request.method().clone();
     *head.uri_mut() = request.uri().clone();
     *head.headers_mut() = request.headers().clone();

@@ -9,8 +9,11 @@ use super::{Finding, Lint, View};
 /// Routes that no limit names.
 pub(super) fn unnamed(lint: &Lint<'_>) -> Vec<Finding> {
     let named = |name: &str| {
-        let routes = lint.policy.limit.iter().flat_map(|limit| &limit.route).flat_map(|routes| &routes.0);
-        routes.into_iter().any(|route| route.value == name)
+        let limits = lint.policy.limit.iter().filter_map(|limit| limit.route.as_ref());
+        let upstreams = lint.policy.upstream.iter().map(|upstream| &upstream.route);
+        let login = lint.policy.login.iter().filter_map(|login| login.route.as_ref());
+        let mut routes = limits.chain(upstreams).chain(login).flat_map(|routes| &routes.0);
+        routes.any(|route| route.value == name)
     };
     let unnamed = lint.policy.routes.0.iter().filter(|(name, _)| !named(&name.value));
     let tell = |(name, _): &(Placed<String>, RoutePatterns)| {

@@ -1,6 +1,8 @@
-//! What tests of a running server share: the server as a process, and an application behind it.
+//! What tests of a running server share: the server as a process, an application behind it, and clients.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 pub(crate) mod application;
 pub(crate) mod client;
+pub(crate) mod large;
 pub(crate) mod server;
+pub(crate) mod wire;
