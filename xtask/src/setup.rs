@@ -22,6 +22,7 @@ const TOOLS: &[Tool] = &[
     tool("rustfmt", "cargo fmt --version", &["rustup component add rustfmt"]),
     tool("clippy", "cargo clippy --version", &["rustup component add clippy"]),
     tool("cargo-nextest", "cargo nextest --version", &["cargo install cargo-nextest --locked"]),
+    tool("curl", "curl --version", &["apt-get update", "apt-get install --yes curl"]),
 ];
 
 pub(crate) fn run() -> Result<(), Failure> {

@@ -77,7 +77,7 @@ struct Charged {
     waiting: Option<(Charging, Frame<Bytes>)>,
 }
 
-type Charging = Pin<Box<dyn Future<Output = (Box<dyn Charge>, Result<u64, Answer>)> + Send>>;
+type Charging = Pin<Box<dyn Future<Output = (Box<dyn Charge>, Result<u64, Box<Answer>>)> + Send>>;
 
 /// Charges bytes to the limits of one request.
 pub(crate) trait Charge: Send {
@@ -103,7 +103,8 @@ pub(crate) struct Bytewise<S, C, L> {
 impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Charge for Bytewise<S, C, L> {
     fn charge(mut self: Box<Self>, bytes: Missing, seen: u64) -> Charging {
         Box::pin(async move {
-            let charged = self.try_charge(bytes, seen).await.unwrap_or_else(|_| Err(Answer::unavailable()));
+            let charged =
+                self.try_charge(bytes, seen).await.unwrap_or_else(|_| Err(Box::new(Answer::unavailable())));
             (self as Box<dyn Charge>, charged)
         })
     }
@@ -123,7 +124,7 @@ impl<S: Store, C: Clock, L: Ledger> Bytewise<S, C, L> {
         &mut self,
         Missing { least, ahead }: Missing,
         seen: u64,
-    ) -> Result<Result<u64, Answer>, StoreError> {
+    ) -> Result<Result<u64, Box<Answer>>, StoreError> {
         for bytes in [ahead, least] {
             if self.engine.charge_bytes(&mut self.decision, bytes).await? {
                 return Ok(Ok(bytes.get()));
@@ -133,7 +134,7 @@ impl<S: Store, C: Clock, L: Ledger> Bytewise<S, C, L> {
         let refusal = self.engine.refuse_bytes(&self.decision, seen).await?;
         let answer = refusal.map(|refusal| Answer::out_of_bytes(&refusal, self.decision.at()));
         // What is free again by now was not a moment ago.
-        Ok(Err(answer.unwrap_or_else(Answer::unavailable)))
+        Ok(Err(Box::new(answer.unwrap_or_else(Answer::unavailable))))
     }
 }
 
@@ -214,7 +215,7 @@ impl Meter {
                 Poll::Ready(Ok(frame))
             }
             // Charges are kept: there is nobody to give back to.
-            (Err(answer), _) => Poll::Ready(Err(self.cut(answer))),
+            (Err(answer), _) => Poll::Ready(Err(self.cut(*answer))),
             (Ok(_), None) => Poll::Pending,
         }
     }

@@ -8,7 +8,7 @@ use threshold::engine::Decision;
 /// How many places a thread keeps.
 const KEPT: usize = 16;
 
-#[expect(clippy::vec_box, reason = "places are handed out and taken back without being moved")]
+/// Handed out and taken back without being moved.
 type Free = Vec<Box<Decision>>;
 
 thread_local! {

@@ -25,6 +25,9 @@ use crate::respond::{self, Answer};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// An answer under way.
+pub type Answering<R, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
+
 /// A service with limits around it.
 pub struct ThresholdService<I, S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     pub(crate) inner: I,
@@ -69,17 +72,35 @@ where
 {
     type Response = Response<ResponseBody<R>>;
     type Error = I::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, I::Error>> + Send>>;
+    type Future = Answering<R, I::Error>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), I::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let (shared, peer) = (Arc::clone(&self.shared), self.peer);
+    fn call(&mut self, request: Request<B>) -> Self::Future {
         // The one that is ready goes, and a clone waits for the next.
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let clone = self.clone();
+        std::mem::replace(self, clone).once(request)
+    }
+}
+
+impl<I, S, C, L> ThresholdService<I, S, C, L>
+where
+    S: Store + 'static,
+    C: Clock + 'static,
+    L: Ledger + 'static,
+{
+    /// Answers one request; the service must be ready for it.
+    pub fn once<B, R>(self, mut request: Request<B>) -> Answering<R, I::Error>
+    where
+        I: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
+        I::Future: Send,
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BoxError>,
+        R: Body<Data = Bytes> + Send + 'static,
+    {
+        let Self { mut inner, shared, peer } = self;
         Box::pin(async move {
             let passed = match shared.judge(&mut request, peer).await {
                 Ok(passed) => passed,

@@ -1,5 +1,6 @@
 //! The headers that show a client what is left: those of the IETF draft, and those that came before it.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -36,8 +37,10 @@ pub fn annotate(decision: &Decision, shown: Shown) -> Vec<Line> {
 /// Adds `lines` to an answer that may have been through another limiter: lists grow, and what names one limit stays that of
 /// the one closer to the application.
 pub(crate) fn add(lines: Vec<Line>, headers: &mut HeaderMap) {
+    // At once, so that it grows once; one more for the id that a gateway adds.
+    headers.reserve(lines.len() + 1);
     let legacy = [LIMIT, REMAINING, RESET];
-    let others = legacy.iter().any(|name| headers.contains_key(name));
+    let others = headers.keys().any(|name| legacy.contains(name));
     for (name, value) in lines {
         if name == RATE_LIMIT || name == RATE_LIMIT_POLICY {
             headers.append(name, value);
@@ -58,15 +61,14 @@ pub(super) fn quota(decision: &Decision, shown: Shown) -> Vec<Line> {
 /// What is said at `at` of `quota`, and of what a refusal asks to wait.
 pub(super) fn lines(quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) -> Vec<Line> {
     // One piece of memory for all values.
-    let mut text = Text(BytesMut::with_capacity(192));
+    let mut text = Text(BytesMut::with_capacity(96));
     let mut lines = Vec::with_capacity(6);
-    policy(quota, &mut text);
-    lines.push((RATE_LIMIT_POLICY, text.value()));
+    let Fixed { policy, capacity, .. } = fixed(quota);
+    lines.push((RATE_LIMIT_POLICY, policy));
     left(quota, retry, &mut text);
     lines.push((RATE_LIMIT, text.value()));
     if shown.legacy {
-        text.number(quota.capacity);
-        lines.push((LIMIT, text.value()));
+        lines.push((LIMIT, capacity));
         text.number(quota.remaining);
         lines.push((REMAINING, text.value()));
         let reset = at.plus(span(retry.unwrap_or(quota.reset)));
@@ -74,6 +76,49 @@ pub(super) fn lines(quota: &Quota, retry: Option<Duration>, at: Timestamp, shown
         lines.push((RESET, text.value()));
     }
     lines
+}
+
+/// What is the same in every answer that shows a limit.
+#[derive(Clone)]
+struct Fixed {
+    limit: &'static str,
+    numbers: (u64, Option<Duration>, bool),
+    policy: HeaderValue,
+    capacity: HeaderValue,
+}
+
+/// How many a thread keeps.
+const KEPT: usize = 64;
+
+thread_local! {
+    static FIXED: RefCell<Vec<Fixed>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes what is the same in every answer, or takes it from where it was written before.
+fn fixed(quota: &Quota) -> Fixed {
+    let numbers = (quota.capacity, quota.window, quota.bytes);
+    let write = || {
+        let mut text = Text(BytesMut::with_capacity(64));
+        policy(quota, &mut text);
+        let policy = text.value();
+        text.number(quota.capacity);
+        Fixed { limit: quota.limit, numbers, policy, capacity: text.value() }
+    };
+    let kept = FIXED.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        // Names last for ever, so that their places tell them apart.
+        let known = kept.iter().find(|one| std::ptr::eq(one.limit, quota.limit) && one.numbers == numbers);
+        if let Some(known) = known {
+            return known.clone();
+        }
+        let new = write();
+        if kept.len() == KEPT {
+            kept.clear();
+        }
+        kept.push(new.clone());
+        new
+    });
+    kept.unwrap_or_else(|_| write())
 }
 
 fn span(duration: Duration) -> Span {

@@ -31,13 +31,18 @@ use super::upstream::{ConnectError, Pool, Returning, SendError};
 /// Hands requests on.
 #[derive(Clone)]
 pub(super) struct Proxy {
-    pub(super) worker: Arc<Worker>,
+    pub(super) client: Arc<Client>,
     pub(super) settings: Arc<Settings>,
-    /// How the client is made known to applications.
-    pub(super) introduction: Arc<Introduction>,
-    pub(super) connection: Arc<Member>,
     /// How the body of the request goes on, if it has one.
     pub(super) progress: Option<Arc<Progress>>,
+}
+
+/// What the requests of one connection share.
+pub(super) struct Client {
+    pub(super) worker: Arc<Worker>,
+    /// How the client is made known to applications.
+    pub(super) introduction: Introduction,
+    pub(super) connection: Arc<Member>,
 }
 
 /// What the requests of one worker share.
@@ -86,17 +91,18 @@ impl Proxy {
             return Err(Box::new(Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)));
         }
         let host = own_host(request)?;
+        let of_address = request.uri().authority().is_some();
         let settings = &self.settings;
-        let trusted = settings.trusts(self.introduction.peer());
+        let trusted = settings.trusts(self.client.introduction.peer());
         let headers = request.headers_mut();
         if !trusted {
             settings.untrusted.iter().for_each(|name| drop(headers.remove(name)));
         }
-        self.introduction.forward(headers, host.as_ref(), trusted);
-        if let Some(host) = host {
+        self.client.introduction.forward(headers, host.as_ref(), trusted);
+        if let (true, Some(host)) = (of_address, host) {
             headers.insert(header::HOST, host);
         }
-        Ok(headers::request_id(headers, trusted, || self.worker.ids.next()))
+        Ok(headers::request_id(headers, trusted, || self.client.worker.ids.next()))
     }
 
     async fn hand_on(
@@ -110,17 +116,18 @@ impl Proxy {
         let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request));
         let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
-        let sending = self.worker.pool.send(targets, request, numbers.connect_timeout.into());
+        let sending =
+            self.client.worker.pool.send(targets, Box::new(request), numbers.connect_timeout.into());
         let waiting = numbers.response_timeout.into();
         match answer_in_time(sending, waiting, self.progress.as_deref()).await {
             Some(Ok(answered)) => {
-                self.worker.trouble.over();
+                self.client.worker.trouble.over();
                 Ok(self.respond(answered, client))
             }
             // The client broke off, or was cut off: that is no trouble of the application.
             Some(Err(SendError::Broken(error))) if error.is_user() => Err(Box::new(broken_off())),
             Some(Err(error)) => {
-                self.worker.trouble.begins(&error);
+                self.client.worker.trouble.begins(&error);
                 Err(Box::new(unreachable(&error)))
             }
             None => Err(Box::new(late())),
@@ -131,7 +138,7 @@ impl Proxy {
     fn upgrading<B>(&self, request: &mut Request<B>) -> Option<Upgrading> {
         let extensions = request.extensions_mut();
         let held = extensions.remove::<Held>();
-        let connection = Arc::clone(&self.connection);
+        let connection = Arc::clone(&self.client.connection);
         extensions.remove::<OnUpgrade>().map(|client| Upgrading { client, connection, held })
     }
 
@@ -148,7 +155,9 @@ impl Proxy {
             };
         }
         let (mut parts, body) = response.into_parts();
-        headers::strip_hop(&mut parts.headers);
+        if headers::has_hop(&parts.headers) {
+            headers::strip_hop(&mut parts.headers);
+        }
         parts.version = Version::HTTP_11;
         let ended = body.is_end_stream();
         let body = Timed::new(body, numbers.idle_timeout.into(), None);
@@ -208,9 +217,13 @@ fn own_host<B>(request: &Request<B>) -> Result<Option<HeaderValue>, Box<Answer>>
 fn rewrite<B>(request: &mut Request<B>, upgrade: Option<&HeaderValue>, no_body: bool) {
     let http2 = request.version() >= Version::HTTP_2;
     let headers = request.headers_mut();
-    let trailers = headers::takes_trailers(headers);
-    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
-    headers::strip_hop(headers);
+    // One look over all names costs less than looking for each of those that are hardly ever there.
+    let has_hop = headers::has_hop(headers);
+    let trailers = has_hop && headers::takes_trailers(headers);
+    let chunked = has_hop && headers.contains_key(header::TRANSFER_ENCODING);
+    if has_hop {
+        headers::strip_hop(headers);
+    }
     if chunked || (no_body && http2) {
         // How long the body is shows by how it is sent.
         headers.remove(header::CONTENT_LENGTH);

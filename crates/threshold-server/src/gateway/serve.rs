@@ -21,13 +21,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tower_layer::Layer as _;
-use tower_service::Service as _;
 
 use super::Phase;
 use super::body::{Ending, Progress, ProxyBody, Timed};
 use super::connections::{Flight, Member};
 use super::headers::Introduction;
-use super::proxy::{Proxy, Worker};
+use super::proxy::{Client, Proxy, Worker};
 
 /// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
 /// beyond so many the connection is closed.
@@ -52,8 +51,9 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>, phase: watch:
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let settings = worker.settings.load_full();
     let connection = Arc::new(member);
-    let introduction = Arc::new(Introduction::new(peer.ip(), settings.tls.is_some()));
-    let front = Front { worker, introduction, connection: Arc::clone(&connection) };
+    let introduction = Introduction::new(peer.ip(), settings.tls.is_some());
+    let client = Client { worker, introduction, connection: Arc::clone(&connection) };
+    let front = Front { client: Arc::new(client) };
     let leave = || connection.leave.notified();
     match &settings.tls {
         None => speak(stream, front, (&settings.numbers, &connection), phase).await,
@@ -127,9 +127,7 @@ fn builder(numbers: &GatewayNumbers) -> auto::Builder<TokioExecutor> {
 /// Where requests arrive.
 #[derive(Clone)]
 struct Front {
-    worker: Arc<Worker>,
-    introduction: Arc<Introduction>,
-    connection: Arc<Member>,
+    client: Arc<Client>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Front {
@@ -138,24 +136,19 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        let flight = Some(self.connection.begin());
+        let connection = &self.client.connection;
+        let flight = Some(connection.begin());
         // One request goes by one set of settings, whatever happens to them meanwhile.
-        let settings = self.worker.settings.load_full();
+        let settings = self.client.worker.settings.load_full();
         let http1 = request.version() < Version::HTTP_2;
         let progress =
-            (!request.body().is_end_stream()).then(|| Arc::new(Progress::new(Arc::clone(&self.connection))));
+            (!request.body().is_end_stream()).then(|| Arc::new(Progress::new(Arc::clone(connection))));
         let idle = settings.numbers.idle_timeout.into();
         let request = request.map(|body| Timed::new(body, idle, progress.clone()));
         let layer = settings.layer.clone();
-        let proxy = Proxy {
-            worker: Arc::clone(&self.worker),
-            settings,
-            introduction: Arc::clone(&self.introduction),
-            connection: Arc::clone(&self.connection),
-            progress: progress.clone(),
-        };
-        let answer = layer.layer(proxy).of_peer(self.introduction.peer()).call(request);
-        Answering { answer, flight, connection: Arc::clone(&self.connection), progress, http1 }
+        let proxy = Proxy { client: Arc::clone(&self.client), settings, progress: progress.clone() };
+        let answer = layer.layer(proxy).of_peer(self.client.introduction.peer()).once(request);
+        Answering { answer, flight, connection: Arc::clone(connection), progress, http1 }
     }
 }
 

@@ -76,7 +76,7 @@ impl Pool {
     pub(in crate::gateway) async fn send(
         self: &Arc<Self>,
         targets: &Targets,
-        request: Request<Sending>,
+        request: Box<Request<Sending>>,
         connecting: Duration,
     ) -> Result<Answered, SendError> {
         let turn = targets.turn();
@@ -85,21 +85,22 @@ impl Pool {
             Some(Idle { mut sender, .. }) => {
                 // An application may close a connection just as it is used again. What can be sent twice is, then.
                 let again = is_repeatable(&request).then(|| Box::new(clone_head(&request)));
-                match sender.try_send_request(request).await {
+                // On the heap, since a future is moved with all that it may ever hold.
+                match Box::pin(sender.try_send_request(*request)).await {
                     Ok(response) => {
                         let number = targets.first(turn).number;
                         return Ok((response, Some(Returning { pool: Arc::clone(self), number, sender })));
                     }
                     Err(mut error) => match (error.take_message(), again) {
-                        (Some(unsent), _) => unsent,
-                        (None, Some(head)) => *head,
+                        (Some(unsent), _) => Box::new(unsent),
+                        (None, Some(head)) => head,
                         (None, None) => return Err(SendError::Broken(error.into_error())),
                     },
                 }
             }
         };
         // Rare, and what it waits for is large: it is taken from the heap when it is needed.
-        Box::pin(self.send_anew((targets, turn), request, connecting)).await
+        Box::pin(self.send_anew((targets, turn), *request, connecting)).await
     }
 
     /// Sends `request` by a new connection, or by one that carries many.
