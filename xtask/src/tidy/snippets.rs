@@ -2,20 +2,20 @@
 
 use super::{File, Finding};
 
-/// The test that runs them.
-const RUN_BY: &str = "crates/threshold/tests/guide.rs";
+/// The tests that run them.
+const RUN_BY: [&str; 2] = ["crates/threshold/tests/guide.rs", "crates/threshold-http/tests/guide.rs"];
 
 /// Finds blocks that the test does not contain. White space does not count: the formatter moves it.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
-    let test =
-        files.iter().find(|file| file.path == RUN_BY).map(|file| dense(&file.text)).unwrap_or_default();
+    let tests = files.iter().filter(|file| RUN_BY.contains(&file.path.as_str()));
+    let test: String = tests.map(|file| dense(&file.text)).collect();
     let pages = files.iter().filter(|file| file.path == "README.md" || file.path.starts_with("docs/guide/"));
     pages.flat_map(|page| missing(page, &test)).collect()
 }
 
 fn missing(page: &File, test: &str) -> Vec<Finding> {
     let unrun = blocks(&page.text).into_iter().filter(|(_, code)| !test.contains(&dense(code)));
-    let what = format!("this block is not run: put it into {RUN_BY} as it stands");
+    let what = format!("this block is not run: put it into {} as it stands", RUN_BY.join(" or "));
     unrun.map(|(line, _)| Finding::new(&page.path, line, what.as_str())).collect()
 }
 
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_block_that_no_test_runs_is_found() {
         let page = file("README.md", "text\n```rust\nlet a = 1;\n```\n```toml\nb = 2\n```\n");
-        let test = file(RUN_BY, "fn a() {\n    let a =\n        1;\n}");
+        let test = file(RUN_BY[0], "fn a() {\n    let a =\n        1;\n}");
         assert_eq!(check(&[page, test]), []);
         let page = file("docs/guide/x.md", "```rust\nlet c = 1;\n```\n");
         assert_eq!(check(&[page]).len(), 1);
