@@ -184,13 +184,6 @@ impl Answer {
         self
     }
 
-    /// The same answer asking for `wait` before the next try.
-    #[must_use]
-    pub fn retrying(mut self, wait: Duration) -> Self {
-        self.retry_after(wait, None);
-        self
-    }
-
     /// The status.
     #[must_use]
     pub const fn status(&self) -> StatusCode {

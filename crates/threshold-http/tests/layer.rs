@@ -14,6 +14,8 @@ mod delays;
 mod login;
 #[path = "layer/permits.rs"]
 mod permits;
+#[path = "layer/unavailable.rs"]
+mod unavailable;
 #[path = "common/wire.rs"]
 mod wire;
 

@@ -1,4 +1,4 @@
-//! Sixty seconds to a first denial: what `cargo run` at the root of the repository shows.
+//! The library in a page: `cargo run -p quickstart`.
 #![expect(clippy::print_stdout, reason = "printing is all that this example is for")]
 
 use std::error::Error;

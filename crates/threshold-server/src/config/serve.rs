@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use threshold::engine::{Rules, Secrets};
 use threshold::policy::{Listen, Policy};
 
-use super::{Access, PolicyFileError, Settings, not_ready, set, settings, variable};
+use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
 use crate::cli::{Place, Serve, listen};
 use crate::demo;
 
 const GATEWAY: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:8083";
+/// What stands for the name of a file where there is none.
+const DEMONSTRATION: &str = "the demonstration";
 
 /// Everything a server needs to know before it starts.
 pub(crate) struct ServerConfig {
@@ -34,13 +36,11 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let mut settings = settings(&place, Access::Make)?;
     let policy = match settings.policy.take() {
         Some(policy) => policy,
-        None => {
-            Policy::read("the demonstration", demo::POLICY, &variable).map_err(PolicyFileError::Broken)?
-        }
+        None => Policy::read(DEMONSTRATION, demo::POLICY, &variable).map_err(PolicyFileError::Broken)?,
     };
     let rules = match settings.rules.take() {
         Some(rules) => rules,
-        None => ready("the demonstration", &policy, &settings.secrets)?,
+        None => rules(Path::new(DEMONSTRATION), &policy, &settings.secrets)?,
     };
     refuse_what_is_missing(serve, &policy).map_err(PolicyFileError::Unreadable)?;
     let of_policy = policy.server.as_ref();
@@ -65,7 +65,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
 /// A policy and the rules it makes, read again from `file`.
 pub(crate) fn reread(file: &Path, secrets: &Secrets) -> Result<(Policy, Rules), PolicyFileError> {
     let policy = super::policy(file)?;
-    let rules = ready(&file.display().to_string(), &policy, secrets)?;
+    let rules = rules(file, &policy, secrets)?;
     Ok((policy, rules))
 }
 
@@ -73,11 +73,6 @@ pub(crate) fn reread(file: &Path, secrets: &Secrets) -> Result<(Policy, Rules), 
 pub(crate) fn upstream(serve: &Serve, policy: &Policy) -> Option<String> {
     let of_policy = || policy.server.as_ref()?.upstream.as_ref().map(|url| url.value.clone());
     serve.upstream.clone().or_else(|| set("THRESHOLD_UPSTREAM")).or_else(of_policy)
-}
-
-fn ready(name: &str, policy: &Policy, secrets: &Secrets) -> Result<Rules, PolicyFileError> {
-    Rules::new(policy, secrets, &variable)
-        .map_err(|error| PolicyFileError::Broken(not_ready(name.to_owned(), &error.to_string())))
 }
 
 fn address(
