@@ -26,13 +26,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use serde_json::{Map, Value as Json, json};
-use threshold::engine::{Decision, Reason, Refusal, RefusedBy};
+use threshold::engine::{Decision, Quota, Reason, Refusal, RefusedBy};
 use threshold::policy::Layer;
 use threshold::{Retry, Span, Timestamp};
 
 pub use grpc::is_grpc;
-pub(crate) use headers::add;
-pub use headers::annotate;
+pub use headers::Notes;
 
 /// What a surface may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,9 @@ impl Answer {
             Reason::Listed => banned(StatusCode::FORBIDDEN),
             _ => Self::new(StatusCode::FORBIDDEN, "refused", "this request is refused"),
         };
-        answer.show_quota(decision, shown);
+        if let Some(quota) = decision.quota() {
+            answer.show(&quota, decision.retry_after(), decision.at(), shown);
+        }
         if let Retry::After(span) = refusal.retry {
             answer.retry_after(span.into(), Some(decision.at()));
             answer.put("remaining", json!(decision.quota().map_or(0, |quota| quota.remaining)));
@@ -124,7 +125,7 @@ impl Answer {
             Some((by, quota)) => {
                 let wait = quota.next.filter(|next| !next.is_zero()).unwrap_or_else(|| decision.delay());
                 let mut answer = over(&by);
-                answer.headers.extend(headers::lines(&quota, Some(wait), decision.at(), shown));
+                answer.show(&quota, Some(wait), decision.at(), shown);
                 (answer, wait)
             }
             None => {
@@ -230,8 +231,8 @@ impl Answer {
         self.problem.insert(name.to_owned(), value);
     }
 
-    fn show_quota(&mut self, decision: &Decision, shown: Shown) {
-        self.headers.extend(headers::quota(decision, shown));
+    fn show(&mut self, quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) {
+        headers::show(quota, retry, at, shown, |name, value| drop(self.headers.insert(name, value)));
     }
 
     fn retry_after(&mut self, wait: Duration, at: Option<Timestamp>) {

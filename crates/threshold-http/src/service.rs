@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
@@ -21,7 +20,7 @@ use crate::facts::{Fields, facts};
 use crate::layer::Shared;
 use crate::login::{Login, take_device};
 use crate::place::Place;
-use crate::respond::{self, Answer};
+use crate::respond::{Answer, Notes};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -92,7 +91,7 @@ where
     L: Ledger + 'static,
 {
     /// Answers one request; the service must be ready for it.
-    pub fn once<B, R>(self, mut request: Request<B>) -> Answering<R, I::Error>
+    pub fn once<B, R>(self, request: Request<B>) -> Answering<R, I::Error>
     where
         I: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
         I::Future: Send,
@@ -101,6 +100,8 @@ where
         R: Body<Data = Bytes> + Send + 'static,
     {
         let Self { mut inner, shared, peer } = self;
+        // On the heap at once: a future is moved with all that it may ever hold.
+        let mut request = Box::new(request);
         Box::pin(async move {
             let passed = match shared.judge(&mut request, peer).await {
                 Ok(passed) => passed,
@@ -109,7 +110,7 @@ where
             let Passed { notes, held, cut, meter, login } = passed;
             let (body, attempted) = match login {
                 None => (None, None),
-                Some(login) => match Box::pin(shared.log_in(login, &mut request)).await {
+                Some(login) => match Box::pin(shared.log_in(*login, &mut request)).await {
                     Ok((body, attempted)) => (Some(body), Some(attempted)),
                     Err(answer) => return Ok(shared.refuse(*answer, Some(Box::new(request.into_parts().0)))),
                 },
@@ -127,7 +128,7 @@ where
             {
                 return Ok(shared.refuse(answer, asked));
             }
-            respond::add(notes, response.headers_mut());
+            notes.add_to(response.headers_mut());
             Ok(response.map(|body| ResponseBody::application(body, held)))
         })
     }
@@ -136,11 +137,11 @@ where
 /// What is to be done about a request that may go on, and about its answer.
 struct Passed {
     /// The headers of its answer.
-    notes: Vec<(HeaderName, HeaderValue)>,
+    notes: Notes,
     held: Option<Held>,
     cut: Option<CutFlag>,
     meter: Option<Box<Meter>>,
-    login: Option<Login>,
+    login: Option<Box<Login>>,
 }
 
 /// A copy of the request's head.
@@ -169,8 +170,8 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
             Box::pin(self.hold_back(&decision)).await?;
         }
         let device = take_device(request.headers_mut());
-        let login = self.login(request, peer, device);
-        let notes = respond::annotate(&decision, self.settings.shown);
+        let login = self.login(request, peer, device).map(Box::new);
+        let notes = Notes::new(&decision, self.settings.shown);
         if let Some(held) = &held {
             request.extensions_mut().insert(held.clone());
         }

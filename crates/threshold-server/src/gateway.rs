@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `settings` | what it goes by, made of the policy |
-//! | `connections` | who is connected, how many may be, who has to go |
+//! | `connections`, `ear` | who is connected, how many may be, who is told to go |
 //! | `serve` | one connection: TLS, HTTP/1.1 or HTTP/2, its limits |
 //! | `proxy` | one request: limits around it, on to the application and back |
 //! | `upstream` | which application, and the connections to it that are kept |
@@ -15,6 +15,7 @@
 
 mod body;
 mod connections;
+mod ear;
 mod headers;
 mod proxy;
 mod serve;
@@ -55,24 +56,15 @@ const LAST_ORDERS: Duration = Duration::from_secs(1);
 /// How long nobody is accepted after that failed, as it does without files left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How far the gateway is on its way out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Open,
-    /// Connections end after the request they are at.
-    Closing,
-    /// Whatever is left is cut off.
-    Over,
-}
-
 /// A gateway that accepts connections.
 pub(crate) struct Gateway {
     address: SocketAddr,
     settings: Arc<ArcSwap<Settings>>,
     connections: Arc<Connections>,
-    phase: watch::Sender<Phase>,
     stop_accepting: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
+    /// Ends the workers and whatever they still serve.
+    over: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -96,7 +88,7 @@ impl Gateway {
         let address = listener.local_addr()?;
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let connections = Arc::new(Connections::default());
-        let (phase, _) = watch::channel(Phase::Open);
+        let (over, _) = watch::channel(false);
         let (stop_accepting, stopped) = watch::channel(false);
         let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
         let (mut doors, mut threads) = (Vec::new(), Vec::new());
@@ -108,7 +100,7 @@ impl Gateway {
                 ids: Arc::clone(&ids),
                 trouble: Arc::clone(&trouble),
             };
-            threads.push(spawn_worker(number, worker, arrivals, phase.subscribe())?);
+            threads.push(spawn_worker(number, worker, arrivals, over.subscribe())?);
             doors.push(door);
         }
         let accepting = Accepting {
@@ -118,7 +110,7 @@ impl Gateway {
             doors,
         };
         let accepting = tokio::spawn(accepting.run(stopped));
-        Ok(Self { address, settings, connections, phase, stop_accepting, accepting, workers: threads })
+        Ok(Self { address, settings, connections, stop_accepting, accepting, over, workers: threads })
     }
 
     /// Where it listens.
@@ -155,10 +147,10 @@ impl Gateway {
             }
         };
         let _ = tokio::time::timeout(LAST_ORDERS.min(patience), empty()).await;
-        let _ = self.phase.send(Phase::Closing);
+        connections.last_requests();
         let _ = tokio::time::timeout(patience, empty()).await;
         let cut_off = connections.in_flight();
-        let _ = self.phase.send(Phase::Over);
+        let _ = self.over.send(true);
         for worker in self.workers {
             // A worker that panicked has nothing left to wait for.
             let _ = tokio::task::spawn_blocking(move || worker.join()).await;
@@ -168,8 +160,8 @@ impl Gateway {
 }
 
 /// Waits until somebody says so, or nobody is left to.
-async fn told(stopped: &mut watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+async fn told(word: &mut watch::Receiver<bool>) {
+    let _ = word.wait_for(|said| *said).await;
 }
 
 /// Takes connections in and hands them to workers in turn.
@@ -231,24 +223,24 @@ fn spawn_worker(
     number: usize,
     worker: Worker,
     mut arrivals: mpsc::UnboundedReceiver<Accepted>,
-    phase: watch::Receiver<Phase>,
+    mut over: watch::Receiver<bool>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let work = async move {
         let worker = Arc::new(worker);
         let pool = Arc::clone(&worker.pool);
         let mut sweeping = tokio::time::interval(Duration::from_secs(5));
-        let (mut open, mut over) = (true, phase.clone());
+        let mut open = true;
         loop {
             tokio::select! {
                 accepted = arrivals.recv(), if open => match accepted {
                     Some(accepted) => {
-                        tokio::spawn(serve(accepted, Arc::clone(&worker), phase.clone()));
+                        tokio::spawn(serve(accepted, Arc::clone(&worker)));
                     }
                     None => open = false,
                 },
                 _ = sweeping.tick() => pool.sweep(),
-                _ = over.wait_for(|phase| *phase == Phase::Over) => return,
+                () = told(&mut over) => return,
             }
         }
     };

@@ -21,61 +21,67 @@ const WARNING: HeaderName = HeaderName::from_static("x-ratelimit-warning");
 /// The largest integer that a structured field holds.
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// A header and its value.
-type Line = (HeaderName, HeaderValue);
+/// What the headers begin with that came before the draft.
+const LEGACY: &str = "x-ratelimit-";
 
-/// What is added to the application's answer to an allowed request.
-#[must_use]
-pub fn annotate(decision: &Decision, shown: Shown) -> Vec<Line> {
-    let mut lines = quota(decision, shown);
-    if decision.warned() {
-        lines.push((WARNING, HeaderValue::from_static("true")));
-    }
-    lines
+/// What is to be added to the application's answer to an allowed request.
+#[derive(Clone, Debug)]
+pub struct Notes {
+    quota: Option<Quota>,
+    at: Timestamp,
+    warned: bool,
+    shown: Shown,
 }
 
-/// Adds `lines` to an answer that may have been through another limiter: lists grow, and what names one limit stays that of
-/// the one closer to the application.
-pub(crate) fn add(lines: Vec<Line>, headers: &mut HeaderMap) {
-    // At once, so that it grows once; one more for the id that a gateway adds.
-    headers.reserve(lines.len() + 1);
-    let legacy = [LIMIT, REMAINING, RESET];
-    let others = headers.keys().any(|name| legacy.contains(name));
-    for (name, value) in lines {
-        if name == RATE_LIMIT || name == RATE_LIMIT_POLICY {
-            headers.append(name, value);
-        } else if !others || !legacy.contains(&name) {
-            headers.insert(name, value);
+impl Notes {
+    /// What `decision` lets a client know.
+    #[must_use]
+    pub fn new(decision: &Decision, shown: Shown) -> Self {
+        Self { quota: decision.quota(), at: decision.at(), warned: decision.warned(), shown }
+    }
+
+    /// Adds them to an answer that may have been through another limiter: lists grow, and what names one limit stays that
+    /// of the one closer to the application.
+    pub fn add_to(&self, headers: &mut HeaderMap) {
+        let legacy = |name: &HeaderName| name.as_str().starts_with(LEGACY) && *name != WARNING;
+        let others = headers.keys().any(legacy);
+        // At once, so that it grows once: six here, and one more for the id that a gateway adds.
+        headers.reserve(7);
+        if let Some(quota) = &self.quota {
+            show(quota, None, self.at, self.shown, |name, value| {
+                if !others || !legacy(&name) {
+                    headers.append(name, value);
+                }
+            });
+        }
+        if self.warned {
+            headers.insert(WARNING, HeaderValue::from_static("true"));
         }
     }
 }
 
-/// What is left of the tightest limit.
-pub(super) fn quota(decision: &Decision, shown: Shown) -> Vec<Line> {
-    match decision.quota() {
-        Some(quota) => lines(&quota, decision.retry_after(), decision.at(), shown),
-        None => Vec::new(),
-    }
-}
-
-/// What is said at `at` of `quota`, and of what a refusal asks to wait.
-pub(super) fn lines(quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) -> Vec<Line> {
+/// Shows what is left of `quota` at `at`, and of what a refusal asks to wait.
+pub(super) fn show(
+    quota: &Quota,
+    retry: Option<Duration>,
+    at: Timestamp,
+    shown: Shown,
+    mut add: impl FnMut(HeaderName, HeaderValue),
+) {
     // One piece of memory for all values.
     let mut text = Text(BytesMut::with_capacity(96));
-    let mut lines = Vec::with_capacity(6);
     let Fixed { policy, capacity, .. } = fixed(quota);
-    lines.push((RATE_LIMIT_POLICY, policy));
+    add(RATE_LIMIT_POLICY, policy);
     left(quota, retry, &mut text);
-    lines.push((RATE_LIMIT, text.value()));
+    add(RATE_LIMIT, text.value());
     if shown.legacy {
-        lines.push((LIMIT, capacity));
+        add(LIMIT, capacity);
         text.number(quota.remaining);
-        lines.push((REMAINING, text.value()));
+        add(REMAINING, text.value());
         let reset = at.plus(span(retry.unwrap_or(quota.reset)));
         text.number(reset.as_micros().div_ceil(1_000_000));
-        lines.push((RESET, text.value()));
+        add(RESET, text.value());
     }
-    lines
 }
 
 /// What is the same in every answer that shows a limit.

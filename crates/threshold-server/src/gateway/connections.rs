@@ -13,6 +13,8 @@ use threshold::identify::{AddressKey, address_key};
 use threshold::{Clock as _, Span, SystemClock, Timestamp};
 use tokio::sync::Notify;
 
+use super::ear::{Ear, Word};
+
 /// How many bits of an IPv6 address are one client.
 const IPV6_PREFIX: u8 = 64;
 /// How many requests one connection may give up on before that has to be the exception.
@@ -51,8 +53,8 @@ pub(crate) struct Connection {
     cancelled: AtomicU32,
     /// True if it speaks another protocol now, and so never waits for a request again.
     upgraded: AtomicBool,
-    /// Told that it has to go.
-    pub(super) leave: Notify,
+    /// Where it is told what to do.
+    pub(super) ear: Ear,
 }
 
 /// A connection's place among the others, given back when it is dropped.
@@ -85,7 +87,7 @@ impl Connections {
             // Who waits for its own client, be it for a request or for the rest of one, can be done without.
             let idle = open.all.values().filter(|one| one.is_waiting() || one.is_receiving());
             let longest = idle.min_by_key(|one| one.since.load(Ordering::Relaxed))?;
-            longest.leave.notify_one();
+            longest.ear.tell(Word::Leave);
             let number = longest.number;
             open.remove(number);
         }
@@ -101,7 +103,7 @@ impl Connections {
             receiving: AtomicU32::new(0),
             cancelled: AtomicU32::new(0),
             upgraded: AtomicBool::new(false),
-            leave: Notify::new(),
+            ear: Ear::default(),
         });
         open.all.insert(number, Arc::clone(&connection));
         *open.by_address.entry(address).or_insert(0) += 1;
@@ -115,7 +117,7 @@ impl Connections {
         for one in self.open().all.values().filter(|one| !one.upgraded.load(Ordering::Relaxed)) {
             let since = Timestamp::from_micros(one.since.load(Ordering::Relaxed));
             if now.since(since) > if one.is_waiting() { waiting } else { still } {
-                one.leave.notify_one();
+                one.ear.tell(Word::Leave);
             }
         }
     }
@@ -134,8 +136,13 @@ impl Connections {
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         for one in self.open().all.values().filter(|one| one.upgraded.load(Ordering::Relaxed)) {
-            one.leave.notify_one();
+            one.ear.tell(Word::Leave);
         }
+    }
+
+    /// Lets every connection end after the request that it is at.
+    pub(super) fn last_requests(&self) {
+        self.open().all.values().for_each(|one| one.ear.tell(Word::LastRequest));
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -248,7 +255,7 @@ impl Drop for Flight {
         if !self.ended {
             connection.cancelled.fetch_add(1, Ordering::Relaxed);
             if connection.is_abusive() {
-                connection.leave.notify_one();
+                connection.ear.tell(Word::Leave);
             }
         }
         let connections = &connection.connections;
@@ -285,7 +292,7 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|last| connections.join(address(last), ROOM).unwrap());
         let flight = first.begin();
         let fourth = connections.join(address(4), ROOM).unwrap();
-        second.leave.notified().await;
+        second.ear.leave().await;
         let flights = [third.begin(), fourth.begin()];
         assert!(connections.join(address(5), ROOM).is_none());
         assert_eq!((connections.count(), connections.in_flight()), (3, 3));
@@ -301,6 +308,6 @@ mod tests {
         for _ in 0..=CANCELLED {
             drop(connection.begin());
         }
-        connection.leave.notified().await;
+        connection.ear.leave().await;
     }
 }

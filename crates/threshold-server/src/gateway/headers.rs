@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::BytesMut;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -140,19 +140,20 @@ impl Introduction {
 
 /// Adds one more to a list that may have several lines.
 fn extend(headers: &mut HeaderMap, name: HeaderName, one: &HeaderValue) {
-    let mut list = BytesMut::new();
-    for line in headers.get_all(&name) {
-        list.extend_from_slice(line.as_bytes());
-        list.extend_from_slice(b", ");
-    }
-    let value = match list.is_empty() {
-        true => one.clone(),
-        false => {
-            list.extend_from_slice(one.as_bytes());
-            HeaderValue::from_maybe_shared(list.freeze()).unwrap_or_else(|_| one.clone())
+    let mut list = match headers.entry(name) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(one.clone());
+            return;
         }
+        Entry::Occupied(occupied) => occupied,
     };
-    headers.insert(name, value);
+    let mut text = BytesMut::new();
+    for line in list.iter() {
+        text.extend_from_slice(line.as_bytes());
+        text.extend_from_slice(b", ");
+    }
+    text.extend_from_slice(one.as_bytes());
+    list.insert(HeaderValue::from_maybe_shared(text.freeze()).unwrap_or_else(|_| one.clone()));
 }
 
 /// The id of the request: a trusted proxy's, or a new one.

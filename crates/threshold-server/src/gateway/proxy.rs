@@ -28,6 +28,9 @@ use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
 use super::upstream::{ConnectError, Pool, Returning, SendError};
 
+/// A request of a client.
+type Asking = Box<Request<RequestBody<Timed<Incoming>>>>;
+
 /// Hands requests on.
 #[derive(Clone)]
 pub(super) struct Proxy {
@@ -64,12 +67,14 @@ impl Service<Request<RequestBody<Timed<Incoming>>>> for Proxy {
 
     fn call(&mut self, request: Request<RequestBody<Timed<Incoming>>>) -> Self::Future {
         let proxy = self.clone();
+        // On the heap at once: a future is moved with all that it may ever hold.
+        let request = Box::new(request);
         Box::pin(async move { Ok(proxy.handle(request).await) })
     }
 }
 
 impl Proxy {
-    async fn handle(&self, mut request: Request<RequestBody<Timed<Incoming>>>) -> Response<ProxyBody> {
+    async fn handle(&self, mut request: Asking) -> Response<ProxyBody> {
         let id = match self.prepare(&mut request) {
             Ok(id) => id,
             Err(answer) => return answer.into_response_to(request.headers()).map(Into::into),
@@ -105,10 +110,7 @@ impl Proxy {
         Ok(headers::request_id(headers, trusted, || self.client.worker.ids.next()))
     }
 
-    async fn hand_on(
-        &self,
-        mut request: Request<RequestBody<Timed<Incoming>>>,
-    ) -> Result<Response<ProxyBody>, Box<Answer>> {
+    async fn hand_on(&self, mut request: Asking) -> Result<Response<ProxyBody>, Box<Answer>> {
         let Settings { upstreams, numbers, .. } = &*self.settings;
         let targets = upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
         let upgrade =
@@ -116,8 +118,7 @@ impl Proxy {
         let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request));
         let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
-        let sending =
-            self.client.worker.pool.send(targets, Box::new(request), numbers.connect_timeout.into());
+        let sending = pin!(self.client.worker.pool.send(targets, request, numbers.connect_timeout.into()));
         let waiting = numbers.response_timeout.into();
         match answer_in_time(sending, waiting, self.progress.as_deref()).await {
             Some(Ok(answered)) => {
@@ -174,11 +175,10 @@ impl Proxy {
 
 /// Waits for an answer, as long as the request is still on its way and for `waiting` from then on.
 async fn answer_in_time<T>(
-    sending: impl Future<Output = T>,
+    mut sending: Pin<&mut impl Future<Output = T>>,
     waiting: Duration,
     progress: Option<&Progress>,
 ) -> Option<T> {
-    let mut sending = pin!(sending);
     loop {
         match tokio::time::timeout(waiting, &mut sending).await {
             Ok(answered) => return Some(answered),

@@ -47,7 +47,7 @@ pub(super) fn both(
         if let (Ok(client), Ok(application)) = tokio::join!(client, application) {
             tokio::select! {
                 () = join(client, application, silent) => {}
-                () = connection.leave.notified() => {}
+                () = connection.ear.leave() => {}
             }
         }
         drop(held);

@@ -27,7 +27,7 @@ const ANSWER_BUFFER: usize = 64 * 1024;
 const KEPT_FOR: Span = Span::from_secs(60);
 
 /// Why there is no answer, and the request if nothing of it was sent.
-type Unsent = (SendError, Option<Request<Sending>>);
+type Unsent = (SendError, Option<Box<Request<Sending>>>);
 
 /// The connections that are kept, by the number of their target.
 #[derive(Default)]
@@ -100,14 +100,14 @@ impl Pool {
             }
         };
         // Rare, and what it waits for is large: it is taken from the heap when it is needed.
-        Box::pin(self.send_anew((targets, turn), *request, connecting)).await
+        Box::pin(self.send_anew((targets, turn), request, connecting)).await
     }
 
     /// Sends `request` by a new connection, or by one that carries many.
     async fn send_anew(
         self: &Arc<Self>,
         (targets, turn): (&Targets, usize),
-        mut request: Request<Sending>,
+        mut request: Box<Request<Sending>>,
         connecting: Duration,
     ) -> Result<Answered, SendError> {
         let mut failed = SendError::Connect(ConnectError::Failed(std::io::ErrorKind::NotFound.into()));
@@ -131,20 +131,20 @@ impl Pool {
     async fn send_alone(
         self: &Arc<Self>,
         target: &Target,
-        request: Request<Sending>,
+        request: Box<Request<Sending>>,
         connecting: Duration,
     ) -> Result<Answered, Unsent> {
         let mut sender = match self.open(target, connecting).await {
             Ok(sender) => sender,
             Err(error) => return Err((error, Some(request))),
         };
-        match sender.try_send_request(request).await {
+        match sender.try_send_request(*request).await {
             Ok(response) => {
                 let returning = Returning { pool: Arc::clone(self), number: target.number, sender };
                 Ok((response, Some(returning)))
             }
             Err(mut error) => {
-                let request = error.take_message();
+                let request = error.take_message().map(Box::new);
                 Err((SendError::Broken(error.into_error()), request))
             }
         }
@@ -171,7 +171,7 @@ impl Pool {
     async fn send_shared(
         &self,
         target: &Target,
-        request: Request<Sending>,
+        request: Box<Request<Sending>>,
         connecting: Duration,
     ) -> Result<Answered, Unsent> {
         let mut sender = match self.shared_sender(target.number) {
@@ -181,10 +181,10 @@ impl Pool {
                 Err(error) => return Err((error, Some(request))),
             },
         };
-        match sender.try_send_request(request).await {
+        match sender.try_send_request(*request).await {
             Ok(response) => Ok((response, None)),
             Err(mut error) => {
-                let request = error.take_message();
+                let request = error.take_message().map(Box::new);
                 let error = error.into_error();
                 // It was closed before anything was sent: a new one may do better.
                 let error = match request {
