@@ -10,12 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 
 use super::connections::{Flight, Member};
-use super::upstream::Returning;
+use super::upstream::Linked;
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -138,11 +137,7 @@ pin_project! {
     /// What the proxy answers with: the application's body, or its own.
     #[project = ProxyBodyProjection]
     pub(super) enum ProxyBody {
-        Application {
-            #[pin]
-            body: Timed<Incoming>,
-            link: Option<Returning>,
-        },
+        Application { #[pin] body: Timed<Linked> },
         Own { #[pin] body: Full<Bytes> },
     }
 }
@@ -162,22 +157,7 @@ impl Body for ProxyBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self.project() {
-            ProxyBodyProjection::Application { mut body, link } => {
-                let frame = ready!(body.as_mut().poll_frame(cx));
-                let ended = match &frame {
-                    None => true,
-                    Some(Ok(_)) => body.is_end_stream(),
-                    Some(Err(_)) => {
-                        // The connection is in the middle of something: nobody else may have it.
-                        *link = None;
-                        false
-                    }
-                };
-                if ended && let Some(link) = link.take() {
-                    link.give_back();
-                }
-                Poll::Ready(frame)
-            }
+            ProxyBodyProjection::Application { body } => body.poll_frame(cx),
             ProxyBodyProjection::Own { body } => {
                 body.poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
@@ -186,14 +166,14 @@ impl Body for ProxyBody {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Application { body, .. } => body.is_end_stream(),
+            Self::Application { body } => body.is_end_stream(),
             Self::Own { body } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Application { body, .. } => body.size_hint(),
+            Self::Application { body } => body.size_hint(),
             Self::Own { body } => body.size_hint(),
         }
     }

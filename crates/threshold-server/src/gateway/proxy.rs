@@ -11,7 +11,6 @@ use arc_swap::ArcSwap;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode, Version};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use threshold::UniqueIds;
@@ -26,7 +25,7 @@ use super::headers::{self, Introduction, X_REQUEST_ID};
 use super::settings::Settings;
 use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
-use super::upstream::{ConnectError, Pool, Returning, SendError};
+use super::upstream::{Answered, ConnectError, Pool, SendError};
 
 /// A request of a client.
 type Asking = Box<Request<RequestBody<Timed<Incoming>>>>;
@@ -126,7 +125,7 @@ impl Proxy {
                 Ok(self.respond(answered, client))
             }
             // The client broke off, or was cut off: that is no trouble of the application.
-            Some(Err(SendError::Broken(error))) if error.is_user() => Err(Box::new(broken_off())),
+            Some(Err(SendError::Body)) => Err(Box::new(broken_off())),
             Some(Err(error)) => {
                 self.client.worker.trouble.begins(&error);
                 Err(Box::new(unreachable(&error)))
@@ -143,33 +142,21 @@ impl Proxy {
         extensions.remove::<OnUpgrade>().map(|client| Upgrading { client, connection, held })
     }
 
-    fn respond(
-        &self,
-        (response, link): (Response<Incoming>, Option<Returning>),
-        client: Option<Upgrading>,
-    ) -> Response<ProxyBody> {
+    fn respond(&self, answered: Answered, client: Option<Upgrading>) -> Response<ProxyBody> {
         let numbers = &self.settings.numbers;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return match client {
-                Some(client) => upgrade::both(client, response, numbers.upgraded_timeout.into()),
-                None => not_asked().into_response().map(Into::into),
-            };
-        }
-        let (mut parts, body) = response.into_parts();
+        let (mut parts, body) = match (answered, client) {
+            (Answered::Response(response), _) => response.into_parts(),
+            (Answered::Switched(response, wire, received), Some(client)) => {
+                return upgrade::both(client, response, (wire, received), numbers.upgraded_timeout.into());
+            }
+            (Answered::Switched(..), None) => return not_asked().into_response().map(Into::into),
+        };
         if headers::has_hop(&parts.headers) {
             headers::strip_hop(&mut parts.headers);
         }
         parts.version = Version::HTTP_11;
-        let ended = body.is_end_stream();
         let body = Timed::new(body, numbers.idle_timeout.into(), None);
-        let link = match link {
-            Some(link) if ended => {
-                link.give_back();
-                None
-            }
-            link => link,
-        };
-        Response::from_parts(parts, ProxyBody::Application { body, link })
+        Response::from_parts(parts, ProxyBody::Application { body })
     }
 }
 
@@ -287,7 +274,7 @@ fn unreachable(error: &SendError) -> Answer {
             let detail = "the application cannot be reached";
             Answer::new(StatusCode::BAD_GATEWAY, "upstream_unreachable", detail)
         }
-        SendError::Broken(_) => {
+        SendError::Body | SendError::Broken(_) => {
             let detail = "the application broke off its answer";
             Answer::new(StatusCode::BAD_GATEWAY, "upstream_broken", detail)
         }

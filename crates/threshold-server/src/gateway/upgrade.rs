@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Response;
 use http::header::{self, HeaderValue};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use threshold_http::body::Held;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 
 use super::body::ProxyBody;
 use super::connections::Member;
 use super::headers;
+use super::upstream::Wire;
 
 const BUFFER: usize = 16 * 1024;
 
@@ -30,11 +31,11 @@ pub(super) struct Upgrading {
 /// Answers the client as the application did, and joins the two.
 pub(super) fn both(
     upgrading: Upgrading,
-    mut response: Response<Incoming>,
+    response: Response<()>,
+    (application, received): (Wire, Bytes),
     silent: Duration,
 ) -> Response<ProxyBody> {
     let Upgrading { client, connection, held } = upgrading;
-    let application = hyper::upgrade::on(&mut response);
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let (mut parts, _) = response.into_parts();
     headers::strip_hop(&mut parts.headers);
@@ -44,9 +45,9 @@ pub(super) fn both(
     }
     connection.upgraded();
     tokio::spawn(async move {
-        if let (Ok(client), Ok(application)) = tokio::join!(client, application) {
+        if let Ok(client) = client.await {
             tokio::select! {
-                () = join(client, application, silent) => {}
+                () = join(client, (application, &received), silent) => {}
                 () = connection.ear.leave() => {}
             }
         }
@@ -56,9 +57,12 @@ pub(super) fn both(
 }
 
 /// Passes bytes until both sides have ended, or one is broken or silent for too long.
-async fn join(client: Upgraded, application: Upgraded, silent: Duration) {
-    let (client_reads, client_writes) = split(TokioIo::new(client));
-    let (application_reads, application_writes) = split(TokioIo::new(application));
+async fn join(client: Upgraded, (application, received): (Wire, &[u8]), silent: Duration) {
+    let (client_reads, mut client_writes) = split(TokioIo::new(client));
+    let (application_reads, application_writes) = split(application);
+    if client_writes.write_all(received).await.is_err() {
+        return;
+    }
     let moved = AtomicBool::new(false);
     let passing = async {
         tokio::join!(
@@ -82,11 +86,11 @@ async fn silence(moved: &AtomicBool, silent: Duration) {
     }
 }
 
-async fn pass(
-    mut from: ReadHalf<TokioIo<Upgraded>>,
-    mut to: WriteHalf<TokioIo<Upgraded>>,
-    moved: &AtomicBool,
-) {
+async fn pass<F, T>(mut from: ReadHalf<F>, mut to: WriteHalf<T>, moved: &AtomicBool)
+where
+    F: AsyncRead,
+    T: AsyncWrite,
+{
     let mut buffer = vec![0; BUFFER];
     while let Ok(count) = from.read(&mut buffer).await {
         moved.store(true, Ordering::Relaxed);

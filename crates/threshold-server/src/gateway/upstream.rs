@@ -1,16 +1,24 @@
 //! The applications behind the gateway: which one a request is for, and connections to it that are kept.
 
 mod connect;
+mod http1;
 mod pool;
 mod target;
 
 use http::{Request, header};
+use hyper::body::Incoming;
 use threshold::policy::Policy;
 use threshold::route::{Path, Routes};
+use threshold_http::body::RequestBody;
 
-pub(super) use connect::ConnectError;
-pub(super) use pool::{Pool, Returning, SendError};
+pub(super) use connect::{ConnectError, Wire};
+pub(super) use pool::{Answered, Linked, Pool, SendError};
 pub(super) use target::Targets;
+
+use super::body::Timed;
+
+/// What is sent to an application.
+type Sending = RequestBody<Timed<Incoming>>;
 
 /// Which application a request is for.
 pub(super) struct Upstreams {

@@ -24,7 +24,7 @@ pub(in crate::gateway) enum ConnectError {
 }
 
 /// A connection to an application.
-pub(super) enum Wire {
+pub(in crate::gateway) enum Wire {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }

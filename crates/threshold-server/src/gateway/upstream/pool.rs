@@ -1,33 +1,29 @@
 //! Connections to applications that are kept for the next request. Each worker has its own, so nobody waits for a lock.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Method, Request, Response};
-use http_body::Body as _;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use threshold::{Clock as _, Span, SystemClock, Timestamp};
-use threshold_http::body::RequestBody;
 
+use super::Sending;
 use super::connect::{ConnectError, Wire, connect};
+use super::http1::{Arriving, Exchange, Failed, Head, Link, Malformed, Outgoing};
 use super::target::{Speaks, Target, Targets};
-use crate::gateway::body::Timed;
-
-/// What is sent to an application.
-pub(in crate::gateway) type Sending = RequestBody<Timed<Incoming>>;
+use crate::gateway::body::BoxError;
 
 /// The most connections to one application that are kept while nobody needs them.
 const KEPT: usize = 256;
-/// What is read ahead of an answer that a client is slow to take.
-const ANSWER_BUFFER: usize = 64 * 1024;
 /// How long one is kept.
 const KEPT_FOR: Span = Span::from_secs(60);
-
-/// Why there is no answer, and the request if nothing of it was sent.
-type Unsent = (SendError, Option<Box<Request<Sending>>>);
 
 /// The connections that are kept, by the number of their target.
 #[derive(Default)]
@@ -39,23 +35,36 @@ pub(in crate::gateway) struct Pool {
 }
 
 struct Idle {
-    sender: http1::SendRequest<Sending>,
+    link: Box<Link>,
     since: Timestamp,
-}
-
-/// A connection that is given back when its answer was read.
-pub(in crate::gateway) struct Returning {
-    pool: Arc<Pool>,
-    number: usize,
-    sender: http1::SendRequest<Sending>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(in crate::gateway) enum SendError {
     Connect(ConnectError),
+    /// The body of the request broke off.
+    Body,
     /// The connection broke, or what came was no answer.
-    Broken(hyper::Error),
+    Broken(String),
+}
+
+impl SendError {
+    pub(super) fn broken(error: impl fmt::Display) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<Malformed> for SendError {
+    fn from(Malformed(how): Malformed) -> Self {
+        Self::broken(how)
+    }
+}
+
+impl From<hyper::Error> for SendError {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_user() { Self::Body } else { Self::broken(error) }
+    }
 }
 
 impl fmt::Display for SendError {
@@ -63,13 +72,20 @@ impl fmt::Display for SendError {
         match self {
             Self::Connect(ConnectError::Timeout) => f.write_str("it could not be connected to in time"),
             Self::Connect(ConnectError::Failed(error)) => write!(f, "it could not be connected to ({error})"),
+            Self::Body => f.write_str("the body of the request broke off"),
             Self::Broken(error) => write!(f, "it broke off ({error})"),
         }
     }
 }
 
-/// An answer, and the connection it comes by, which is one to keep.
-type Answered = (Response<Incoming>, Option<Returning>);
+impl std::error::Error for SendError {}
+
+/// What an application answered.
+pub(in crate::gateway) enum Answered {
+    Response(Response<Linked>),
+    /// It speaks another protocol from now on: its connection, and what came of that already.
+    Switched(Response<()>, Wire, Bytes),
+}
 
 impl Pool {
     /// Sends `request` to the first of `targets` that can be reached.
@@ -80,49 +96,36 @@ impl Pool {
         connecting: Duration,
     ) -> Result<Answered, SendError> {
         let turn = targets.turn();
-        let request = match self.take(targets.first(turn)) {
-            None => request,
-            Some(Idle { mut sender, .. }) => {
-                // An application may close a connection just as it is used again. What can be sent twice is, then.
-                let again = is_repeatable(&request).then(|| Box::new(clone_head(&request)));
-                // On the heap, since a future is moved with all that it may ever hold.
-                match Box::pin(sender.try_send_request(*request)).await {
-                    Ok(response) => {
-                        let number = targets.first(turn).number;
-                        return Ok((response, Some(Returning { pool: Arc::clone(self), number, sender })));
-                    }
-                    Err(mut error) => match (error.take_message(), again) {
-                        (Some(unsent), _) => Box::new(unsent),
-                        (None, Some(head)) => head,
-                        (None, None) => return Err(SendError::Broken(error.into_error())),
-                    },
-                }
+        let mut outgoing = Outgoing::new(request);
+        if let Some(link) = self.take(targets.first(turn)) {
+            // An application may close a connection just as it is used again. What can be sent twice is, then.
+            match Exchange::run(link, outgoing).await {
+                Ok(head) => return answered(head),
+                Err(Failed { error, again }) => outgoing = again.ok_or(error)?,
             }
-        };
+        }
         // Rare, and what it waits for is large: it is taken from the heap when it is needed.
-        Box::pin(self.send_anew((targets, turn), request, connecting)).await
+        Box::pin(self.send_anew((targets, turn), outgoing, connecting)).await
     }
 
-    /// Sends `request` by a new connection, or by one that carries many.
+    /// Sends what is `outgoing` by a new connection, or by one that carries many.
     async fn send_anew(
         self: &Arc<Self>,
         (targets, turn): (&Targets, usize),
-        mut request: Box<Request<Sending>>,
+        mut outgoing: Outgoing<Sending>,
         connecting: Duration,
     ) -> Result<Answered, SendError> {
         let mut failed = SendError::Connect(ConnectError::Failed(std::io::ErrorKind::NotFound.into()));
         for target in targets.from(turn) {
             let sent = match target.speaks {
-                Speaks::Http2 => self.send_shared(target, request, connecting).await,
-                Speaks::Http1 | Speaks::Tls => self.send_alone(target, request, connecting).await,
+                Speaks::Http2 => self.send_shared(target, outgoing, connecting).await,
+                Speaks::Http1 | Speaks::Tls => self.send_alone(target, outgoing, connecting).await,
             };
-            request = match sent {
+            (outgoing, failed) = match sent {
                 Ok(answered) => return Ok(answered),
-                Err((error, None)) => return Err(error),
-                Err((error, Some(unsent))) => {
-                    failed = error;
-                    unsent
-                }
+                // Whoever could be connected to and broke off would do so again.
+                Err(Failed { error: error @ SendError::Connect(_), again: Some(again) }) => (again, error),
+                Err(Failed { error, .. }) => return Err(error),
             };
         }
         Err(failed)
@@ -131,67 +134,42 @@ impl Pool {
     async fn send_alone(
         self: &Arc<Self>,
         target: &Target,
-        request: Box<Request<Sending>>,
+        outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, Unsent> {
-        let mut sender = match self.open(target, connecting).await {
-            Ok(sender) => sender,
-            Err(error) => return Err((error, Some(request))),
+    ) -> Result<Answered, Failed> {
+        let wire = match connect(target, connecting).await {
+            Ok(wire) => wire,
+            Err(error) => return Err(Failed { error: SendError::Connect(error), again: Some(outgoing) }),
         };
-        match sender.try_send_request(*request).await {
-            Ok(response) => {
-                let returning = Returning { pool: Arc::clone(self), number: target.number, sender };
-                Ok((response, Some(returning)))
-            }
-            Err(mut error) => {
-                let request = error.take_message().map(Box::new);
-                Err((SendError::Broken(error.into_error()), request))
-            }
-        }
-    }
-
-    async fn open(
-        &self,
-        target: &Target,
-        connecting: Duration,
-    ) -> Result<http1::SendRequest<Sending>, SendError> {
-        let wire = connect(target, connecting).await.map_err(SendError::Connect)?;
-        let handshake = http1::Builder::new()
-            .max_buf_size(ANSWER_BUFFER)
-            .handshake::<TokioIo<Wire>, Sending>(TokioIo::new(wire))
-            .await;
-        let (sender, connection) = handshake.map_err(SendError::Broken)?;
-        tokio::spawn(async move {
-            // How it ends is told to whoever sends on it.
-            let _ = connection.with_upgrades().await;
-        });
-        Ok(sender)
+        let link = Box::new(Link::new(wire, Arc::clone(self), target.number));
+        let head = Exchange::run(link, outgoing).await?;
+        answered(head).map_err(|error| Failed { error, again: None })
     }
 
     async fn send_shared(
         &self,
         target: &Target,
-        request: Box<Request<Sending>>,
+        outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, Unsent> {
+    ) -> Result<Answered, Failed> {
         let mut sender = match self.shared_sender(target.number) {
             Some(sender) => sender,
             None => match self.open_shared(target, connecting).await {
                 Ok(sender) => sender,
-                Err(error) => return Err((error, Some(request))),
+                Err(error) => return Err(Failed { error, again: Some(outgoing) }),
             },
         };
-        match sender.try_send_request(*request).await {
-            Ok(response) => Ok((response, None)),
+        match sender.try_send_request(*outgoing.into_request()).await {
+            Ok(response) => Ok(Answered::Response(response.map(Linked::Http2))),
             Err(mut error) => {
-                let request = error.take_message().map(Box::new);
+                let again = error.take_message().map(|request| Outgoing::new(Box::new(request)));
                 let error = error.into_error();
                 // It was closed before anything was sent: a new one may do better.
-                let error = match request {
+                let error = match again {
                     Some(_) => SendError::Connect(ConnectError::Failed(std::io::Error::other(error))),
-                    None => SendError::Broken(error),
+                    None => error.into(),
                 };
-                Err((error, request))
+                Err(Failed { error, again })
             }
         }
     }
@@ -211,7 +189,7 @@ impl Pool {
             .timer(TokioTimer::new())
             .handshake::<TokioIo<Wire>, Sending>(TokioIo::new(wire))
             .await;
-        let (sender, connection) = handshake.map_err(SendError::Broken)?;
+        let (sender, connection) = handshake?;
         tokio::spawn(async move {
             let _ = connection.await;
         });
@@ -224,24 +202,24 @@ impl Pool {
     }
 
     /// The connection that was used last, which is the one least likely to be closed.
-    fn take(&self, target: &Target) -> Option<Idle> {
+    fn take(&self, target: &Target) -> Option<Box<Link>> {
         let mut kept = self.kept();
         let kept = kept.get_mut(target.number)?;
-        while let Some(idle) = kept.pop() {
-            if !idle.sender.is_closed() {
-                return Some(idle);
+        while let Some(Idle { mut link, .. }) = kept.pop() {
+            if link.is_alive() {
+                return Some(link);
             }
         }
         None
     }
 
-    fn put(&self, number: usize, sender: http1::SendRequest<Sending>) {
+    pub(super) fn put(&self, number: usize, link: Box<Link>) {
         let mut kept = self.kept();
         if kept.len() <= number {
             kept.resize_with(number + 1, Vec::new);
         }
         if kept[number].len() < KEPT {
-            kept[number].push(Idle { sender, since: self.clock.now() });
+            kept[number].push(Idle { link, since: self.clock.now() });
         }
     }
 
@@ -249,7 +227,7 @@ impl Pool {
     pub(in crate::gateway) fn sweep(&self) {
         let now = self.clock.now();
         for kept in self.kept().iter_mut() {
-            kept.retain(|idle| !idle.sender.is_closed() && now.since(idle.since) < KEPT_FOR);
+            kept.retain_mut(|idle| now.since(idle.since) < KEPT_FOR && idle.link.is_alive());
         }
     }
 
@@ -258,33 +236,51 @@ impl Pool {
     }
 }
 
-impl Returning {
-    /// The answer was read: the connection is free for the next request, now or in a moment.
-    pub(in crate::gateway) fn give_back(self) {
-        let Self { pool, number, mut sender } = self;
-        if sender.is_ready() {
-            pool.put(number, sender);
-        } else if !sender.is_closed() {
-            tokio::spawn(async move {
-                if sender.ready().await.is_ok() {
-                    pool.put(number, sender);
-                }
-            });
+fn answered(head: Head) -> Result<Answered, SendError> {
+    let Head { status, headers, rest } = head;
+    let mut response = Response::new(());
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(Answered::Response(response.map(|()| Linked::Http1(rest.settled()))));
+    }
+    let (wire, received) = rest.into_wire().ok_or(SendError::Broken(String::new()))?;
+    Ok(Answered::Switched(response, wire, received))
+}
+
+/// The body of an answer, however it comes.
+pub(in crate::gateway) enum Linked {
+    Http1(Arriving),
+    /// Its connection runs by itself.
+    Http2(Incoming),
+}
+
+impl Body for Linked {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Http1(body) => Pin::new(body).poll_frame(cx),
+            Self::Http2(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|one| one.map_err(Into::into)))
+            }
         }
     }
-}
 
-/// True if sending the request twice does no harm and is possible.
-fn is_repeatable(request: &Request<Sending>) -> bool {
-    let harmless = [Method::GET, Method::HEAD, Method::OPTIONS, Method::PUT, Method::DELETE];
-    harmless.contains(request.method()) && request.body().is_end_stream()
-}
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
 
-/// The same request, whose body is empty.
-fn clone_head(request: &Request<Sending>) -> Request<Sending> {
-    let mut head = Request::new(RequestBody::empty());
-    *head.method_mut() = request.method().clone();
-    *head.uri_mut() = request.uri().clone();
-    *head.headers_mut() = request.headers().clone();
-    head
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
 }
