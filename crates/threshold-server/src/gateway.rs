@@ -8,7 +8,7 @@
 //! | `proxy` | one request: limits around it, on to the application and back |
 //! | `upstream` | which application, and the connections to it that are kept |
 //! | `upgrade` | connections that become something else, such as WebSockets |
-//! | `headers`, `body`, `tls`, `trouble` | what their names say |
+//! | `headers`, `body`, `linger`, `tls`, `trouble` | what their names say |
 //!
 //! One thread accepts connections and hands each to a worker, which serves it to its end. Workers share nothing that a
 //! request waits for but the store.
@@ -17,6 +17,7 @@ mod body;
 mod connections;
 mod ear;
 mod headers;
+mod linger;
 mod proxy;
 mod serve;
 mod settings;

@@ -18,4 +18,5 @@ mod gateway {
     mod tls;
     mod upgrade;
     mod upstreams;
+    mod wild_applications;
 }

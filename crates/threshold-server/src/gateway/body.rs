@@ -70,6 +70,9 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        if !self.ended.load(Ordering::Acquire) {
+            self.connection.cut_off();
+        }
         self.end();
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     /// Requests whose bodies are still to come.
     receiving: AtomicU32,
     cancelled: AtomicU32,
+    /// True once a body was not taken to its end.
+    cut_off: AtomicBool,
     /// True if it speaks another protocol now, and so never waits for a request again.
     upgraded: AtomicBool,
     /// Where it is told what to do.
@@ -86,7 +88,7 @@ impl Connections {
         if open.all.len() >= room.all as usize {
             // Who waits for its own client, be it for a request or for the rest of one, can be done without.
             let idle = open.all.values().filter(|one| one.is_waiting() || one.is_receiving());
-            let longest = idle.min_by_key(|one| one.since.load(Ordering::Relaxed))?;
+            let longest = idle.min_by_key(|one| (one.since.load(Ordering::Relaxed), one.number))?;
             longest.ear.tell(Word::Leave);
             let number = longest.number;
             open.remove(number);
@@ -102,6 +104,7 @@ impl Connections {
             requests: AtomicU32::new(0),
             receiving: AtomicU32::new(0),
             cancelled: AtomicU32::new(0),
+            cut_off: AtomicBool::new(false),
             upgraded: AtomicBool::new(false),
             ear: Ear::default(),
         });
@@ -198,6 +201,15 @@ impl Connection {
     /// It came whole, or nobody waits for the rest.
     pub(super) fn received(&self) {
         self.receiving.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A body will not be taken to its end.
+    pub(super) fn cut_off(&self) {
+        self.cut_off.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn was_cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
     }
 
     /// True if all that is in flight on it waits for its client.

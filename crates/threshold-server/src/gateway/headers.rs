@@ -17,7 +17,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What belongs to one hop.
-const HOP: [HeaderName; 8] = [
+pub(super) const HOP: [HeaderName; 8] = [
     header::CONNECTION,
     KEEP_ALIVE,
     PROXY_CONNECTION,
@@ -26,6 +26,17 @@ const HOP: [HeaderName; 8] = [
     header::TRANSFER_ENCODING,
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
+];
+
+/// What the gateway says of a request itself.
+pub(super) const OURS: [HeaderName; 7] = [
+    X_FORWARDED_FOR,
+    X_FORWARDED_HOST,
+    X_FORWARDED_PROTO,
+    X_FORWARDED_PORT,
+    X_REAL_IP,
+    header::FORWARDED,
+    X_REQUEST_ID,
 ];
 
 /// The longest id of a request that is taken over.
@@ -53,9 +64,9 @@ pub(super) fn strip_hop(headers: &mut HeaderMap) {
     let telling = lines.filter(|line| *line != "keep-alive" && *line != "close");
     let words = telling.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     let named: Vec<HeaderName> = words.filter_map(|name| name.trim().parse().ok()).collect();
-    // What routes and frames a message is no hop's to take away.
+    // What routes and frames a message is no hop's to take away, nor is what we say of it.
     let kept = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
-    for name in named.iter().filter(|name| !kept.contains(name)) {
+    for name in named.iter().filter(|name| !kept.contains(name) && !OURS.contains(name)) {
         headers.remove(name);
     }
     // Only those that are there: each look for one costs as much as finding it.
@@ -206,7 +217,8 @@ mod tests {
     fn what_belongs_to_one_hop_is_taken_out() {
         let mut all = headers(&[
             ("connection", "close, X-Secret"),
-            ("connection", "host"),
+            ("connection", "host, x-forwarded-for, Forwarded, x-request-id"),
+            ("x-forwarded-for", "192.0.2.1"),
             ("x-secret", "1"),
             ("host", "a"),
             ("keep-alive", "5"),
@@ -216,7 +228,8 @@ mod tests {
             ("accept", "*/*"),
         ]);
         strip_hop(&mut all);
-        assert_eq!(all, headers(&[("host", "a"), ("accept", "*/*")]));
+        // Nor may a client take away what we say of it.
+        assert_eq!(all, headers(&[("x-forwarded-for", "192.0.2.1"), ("host", "a"), ("accept", "*/*")]));
     }
 
     #[test]

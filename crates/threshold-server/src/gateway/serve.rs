@@ -25,6 +25,7 @@ use super::body::{Ending, Progress, ProxyBody, Timed};
 use super::connections::{Flight, Member};
 use super::ear::Word;
 use super::headers::Introduction;
+use super::linger::Lingering;
 use super::proxy::{Client, Proxy, Worker};
 
 /// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
@@ -69,12 +70,13 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>) {
     }
 }
 
-async fn speak<I>(stream: I, front: Front, numbers: &GatewayNumbers, connection: &Member)
+async fn speak<I>(stream: I, front: Front, numbers: &GatewayNumbers, connection: &Arc<Member>)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let builder = builder(numbers);
-    let mut speaking = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), front));
+    let mut speaking =
+        pin!(builder.serve_connection_with_upgrades(TokioIo::new(Lingering::new(stream, connection)), front));
     let mut known = Word::GoOn;
     loop {
         let word = poll_fn(|cx| match speaking.as_mut().poll(cx) {

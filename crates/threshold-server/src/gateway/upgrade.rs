@@ -60,18 +60,18 @@ pub(super) fn both(
 async fn join(client: Upgraded, (application, received): (Wire, &[u8]), silent: Duration) {
     let (client_reads, mut client_writes) = split(TokioIo::new(client));
     let (application_reads, application_writes) = split(application);
-    if client_writes.write_all(received).await.is_err() {
-        return;
-    }
     let moved = AtomicBool::new(false);
     let passing = async {
+        if client_writes.write_all(received).await.is_err() {
+            return;
+        }
         tokio::join!(
             pass(client_reads, application_writes, &moved),
             pass(application_reads, client_writes, &moved)
-        )
+        );
     };
     tokio::select! {
-        _ = passing => {}
+        () = passing => {}
         () = silence(&moved, silent) => {}
     }
 }
@@ -94,7 +94,8 @@ where
     let mut buffer = vec![0; BUFFER];
     while let Ok(count) = from.read(&mut buffer).await {
         moved.store(true, Ordering::Relaxed);
-        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+        // Within TLS what was written may stay here until it is asked for.
+        if count == 0 || to.write_all(&buffer[..count]).await.is_err() || to.flush().await.is_err() {
             break;
         }
     }

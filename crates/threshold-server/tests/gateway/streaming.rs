@@ -122,6 +122,22 @@ async fn an_application_may_answer_before_it_has_read_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_refused_hears_why() {
+    let application = Application::plain().await;
+    let policy = "[[limit]]\nid = \"few\"\nlayer = \"edge\"\nper = \"ip\"\nrate = \"1/hour\"\n";
+    let server = Server::start(policy, application.address);
+    for expected in [200, 429, 429, 429, 429, 429, 429, 429] {
+        let (pipe, body) = piped();
+        // More than any buffer holds, all of it sent before anything is read.
+        (0..500).for_each(|_| pipe.send(piece(vec![b'x'; 16 * 1024])).unwrap());
+        drop(pipe);
+        let mut client = http1(server.gateway).await;
+        let (answer, _) = read(ask(&mut client, request("POST", "/", &[], body)).await).await;
+        assert_eq!(answer.status, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_behind_a_body_passes_in_both_directions() {
     let application = Application::start(|request| async {
         let trailers = request.into_body().collect().await.unwrap().trailers().cloned();

@@ -15,6 +15,10 @@ mod exchange;
 mod request;
 mod response;
 
+use http::header::{self, HeaderName};
+
+use crate::gateway::headers::{HOP, OURS};
+
 pub(in crate::gateway) use exchange::{Arriving, Exchange};
 pub(super) use exchange::{Failed, Head, Link};
 pub(super) use request::Outgoing;
@@ -27,3 +31,17 @@ const MAX_HEAD: usize = 64 * 1024;
 /// What an application sent is not HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
+
+/// Whether a header may come behind a body: what frames and routes a message, belongs to one hop or is for the gateway to
+/// say comes before it or not at all.
+fn may_trail(name: &HeaderName) -> bool {
+    let before = [
+        header::CONTENT_LENGTH,
+        header::HOST,
+        header::TRAILER,
+        header::AUTHORIZATION,
+        header::COOKIE,
+        header::SET_COOKIE,
+    ];
+    !before.contains(name) && !HOP.contains(name) && !OURS.contains(name)
+}

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+use tokio::task::unconstrained;
 
 use super::chunks::{Chunks, Piece};
 use super::request::Outgoing;
@@ -44,7 +45,9 @@ impl Link {
 
     /// True if it can be used again, as far as is known by now: what comes without being asked for is its end or nonsense.
     pub(in crate::gateway::upstream) fn is_alive(&mut self) -> bool {
-        self.poll_read(&mut Context::from_waker(Waker::noop())).is_pending()
+        // Without regard to how much this task has done already: what was not looked at is not known to be alive.
+        let looking = pin!(unconstrained(poll_fn(|cx| self.poll_read(cx))));
+        looking.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -92,6 +95,10 @@ pub(in crate::gateway) struct Exchange {
     quiet: bool,
     /// True if that is the whole request.
     sent: bool,
+    /// True once anything came back.
+    heard: bool,
+    /// How many answers only announced another one.
+    announced: usize,
 }
 
 impl Exchange {
@@ -100,7 +107,8 @@ impl Exchange {
         link: Box<Link>,
         outgoing: Outgoing<Sending>,
     ) -> Result<Head, Failed> {
-        let mut exchange = Self { link, outgoing, written: 0, quiet: false, sent: false };
+        let mut exchange =
+            Self { link, outgoing, written: 0, quiet: false, sent: false, heard: false, announced: 0 };
         match poll_fn(|cx| exchange.poll_head(cx)).await {
             Ok(response::Head { status, headers, framing, reusable }) => {
                 let rest =
@@ -113,8 +121,8 @@ impl Exchange {
 
     /// What nobody has read may be sent again, and what does no harm twice.
     fn fail(self, error: SendError) -> Failed {
-        let Self { link, outgoing, written, .. } = self;
-        let unanswered = link.received.is_empty() && matches!(error, SendError::Broken(_));
+        let Self { outgoing, written, heard, .. } = self;
+        let unanswered = !heard && matches!(error, SendError::Broken(_));
         let unread = outgoing.is_whole() && written == 0;
         let again = unanswered && (unread || outgoing.is_repeatable());
         Failed { error, again: again.then_some(outgoing) }
@@ -122,14 +130,13 @@ impl Exchange {
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<response::Head, SendError>> {
         self.poll_send(cx)?;
-        let mut announced = 0;
         loop {
             match read_head(&mut self.link.received, self.outgoing.method())? {
                 Some(head)
                     if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS =>
                 {
-                    announced += 1;
-                    if announced > MAX_ANNOUNCED {
+                    self.announced += 1;
+                    if self.announced > MAX_ANNOUNCED {
                         return Poll::Ready(Err(SendError::broken("it announces answers and gives none")));
                     }
                 }
@@ -138,6 +145,7 @@ impl Exchange {
                     if ready!(self.link.poll_read(cx)).map_err(SendError::broken)? == 0 {
                         return Poll::Ready(Err(SendError::broken("it closed the connection")));
                     }
+                    self.heard = true;
                 }
             }
         }
@@ -147,10 +155,10 @@ impl Exchange {
     /// says counts for more than that the rest cannot be told, so that only the body's own failure is one here.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), SendError> {
         while !self.quiet {
-            let more = self.fill(cx)?;
+            let waits = self.fill(cx)?;
             match self.poll_write(cx) {
                 Poll::Ready(Ok(())) if self.outgoing.ended() => (self.quiet, self.sent) = (true, true),
-                Poll::Ready(Ok(())) if more => {}
+                Poll::Ready(Ok(())) if !waits => {}
                 Poll::Ready(Err(_)) => self.quiet = true,
                 Poll::Ready(Ok(())) | Poll::Pending => return Ok(()),
             }
@@ -158,18 +166,16 @@ impl Exchange {
         Ok(())
     }
 
-    /// Takes from the body what is there; false if nothing is.
+    /// Takes from the body what is there and can be sent soon; true if the body has to go on first.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, SendError> {
-        let mut more = false;
-        while !self.outgoing.ended() && self.outgoing.bytes.len() < WRITE {
+        while !self.outgoing.ended() && self.outgoing.bytes.len() - self.written < WRITE {
             let frame = match Pin::new(self.outgoing.body()).poll_frame(cx) {
                 Poll::Ready(frame) => frame.transpose().map_err(|_| SendError::Body)?,
-                Poll::Pending => break,
+                Poll::Pending => return Ok(true),
             };
             self.outgoing.push(frame).map_err(|_| SendError::Body)?;
-            more = true;
         }
-        Ok(more)
+        Ok(false)
     }
 
     /// Writes all that is to be written; with a body it is forgotten then.
@@ -271,7 +277,10 @@ impl Body for Arriving {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = match ready!(self.poll_piece(cx)) {
             Ok(Piece::Data(data)) => Some(Ok(Frame::data(data))),
-            Ok(Piece::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
+            Ok(Piece::Trailers(trailers)) => {
+                self.finish();
+                Some(Ok(Frame::trailers(trailers)))
+            }
             Ok(Piece::End | Piece::More) => None,
             Err(error) => {
                 self.exchange = None;

@@ -5,6 +5,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, Request};
 use http_body::{Body, Frame};
 
+use super::may_trail;
+
 /// How the body of a request is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -29,18 +31,6 @@ pub(in crate::gateway::upstream) struct Outgoing<B> {
     /// True once something was taken from the body, which cannot be had again.
     touched: bool,
 }
-
-/// What is no header of a trailer: framing, routing, and what belongs to one hop.
-const NO_TRAILERS: [HeaderName; 8] = [
-    header::TRANSFER_ENCODING,
-    header::CONTENT_LENGTH,
-    header::HOST,
-    header::CONNECTION,
-    header::TE,
-    header::TRAILER,
-    header::UPGRADE,
-    header::AUTHORIZATION,
-];
 
 impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
     pub(in crate::gateway::upstream) fn new(request: Box<Request<B>>) -> Self {
@@ -114,7 +104,7 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
         }
         if self.framing == Framing::Chunked && !self.ended {
             self.bytes.put_slice(b"0\r\n");
-            let sendable = trailers.into_iter().flatten().filter(|(name, _)| !NO_TRAILERS.contains(name));
+            let sendable = trailers.into_iter().flatten().filter(|(name, _)| may_trail(name));
             sendable.for_each(|(name, value)| write_line(name, value.as_bytes(), &mut self.bytes));
             self.bytes.put_slice(b"\r\n");
         }
