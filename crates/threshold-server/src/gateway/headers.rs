@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -48,8 +48,31 @@ pub(super) struct Introduction {
     secure: bool,
     /// The value of `X-Forwarded-For`.
     address: HeaderValue,
-    /// The last host, and the value of `Forwarded` for it: one connection mostly asks for one host.
-    forwarded: Mutex<Option<(HeaderValue, HeaderValue)>>,
+    /// The last host, and what is said of requests for it: one connection mostly asks for one host.
+    last: Mutex<Option<(HeaderValue, Bytes)>>,
+}
+
+/// What we say of a request, to be written behind its own headers: making it part of them takes much longer.
+pub(super) struct Introduced {
+    /// The same for all requests of a connection: lines with their ends.
+    pub(super) lines: Bytes,
+    pub(super) id: HeaderValue,
+}
+
+impl Introduced {
+    /// Makes it part of the headers after all.
+    pub(super) fn join(self, headers: &mut HeaderMap) {
+        for line in self.lines.split(|byte| *byte == b'\n') {
+            let mut parts = line.trim_ascii_end().splitn(2, |byte| *byte == b':');
+            if let (Some(name), Some(value)) = (parts.next(), parts.next())
+                && let Ok(name) = HeaderName::from_bytes(name)
+                && let Ok(value) = HeaderValue::from_bytes(value.trim_ascii_start())
+            {
+                headers.insert(name, value);
+            }
+        }
+        headers.insert(X_REQUEST_ID, self.id);
+    }
 }
 
 /// True if something belongs to one hop.
@@ -85,17 +108,56 @@ impl Introduction {
     pub(super) fn new(peer: IpAddr, secure: bool) -> Self {
         let address =
             HeaderValue::from_str(&peer.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""));
-        Self { peer, secure, address, forwarded: Mutex::new(None) }
+        Self { peer, secure, address, last: Mutex::new(None) }
     }
 
     pub(super) const fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// Says who asked: a trusted proxy's word is gone on with, anybody else's is replaced.
+    /// Says who asked and gives the request an id, if it says nothing of the kind itself, as most do not.
+    pub(super) fn introduce(
+        &self,
+        headers: &HeaderMap,
+        host: Option<&HeaderValue>,
+        next: impl FnOnce() -> u128,
+    ) -> Option<Introduced> {
+        let ours = |name: &HeaderName| {
+            // All of ours begin like this, and most others do not.
+            let text = name.as_str();
+            (text.starts_with("x-") || text.starts_with("fo")) && OURS.contains(name)
+        };
+        if headers.keys().any(ours) {
+            return None;
+        }
+        Some(Introduced { lines: self.lines(host), id: hexadecimal(next()) })
+    }
+
+    fn lines(&self, host: Option<&HeaderValue>) -> Bytes {
+        let known = host.cloned().unwrap_or_else(|| HeaderValue::from_static(""));
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, lines)) if *of == known => lines.clone(),
+            _ => {
+                let mut said = HeaderMap::new();
+                self.forward(&mut said, host, false);
+                let mut lines = BytesMut::new();
+                for (name, value) in &said {
+                    for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                        lines.extend_from_slice(piece);
+                    }
+                }
+                let lines = lines.freeze();
+                *last = Some((known, lines.clone()));
+                lines
+            }
+        }
+    }
+
+    /// Says who asked in the headers: a trusted proxy's word is gone on with, anybody else's is replaced.
     pub(super) fn forward(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>, trusted: bool) {
         let proto = HeaderValue::from_static(if self.secure { "https" } else { "http" });
-        let forwarded = self.forwarded(host);
+        let forwarded = self.hop(host);
         if trusted {
             extend(headers, X_FORWARDED_FOR, &self.address);
             extend(headers, header::FORWARDED, &forwarded);
@@ -118,27 +180,14 @@ impl Introduction {
     }
 
     /// `for=192.0.2.1;host="example.com";proto=http`.
-    fn forwarded(&self, host: Option<&HeaderValue>) -> HeaderValue {
-        let host = host.cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let mut last = self.forwarded.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((known, forwarded)) if *known == host => forwarded.clone(),
-            _ => {
-                let forwarded = self.hop(&host);
-                *last = Some((host, forwarded.clone()));
-                forwarded
-            }
-        }
-    }
-
-    fn hop(&self, host: &HeaderValue) -> HeaderValue {
+    fn hop(&self, host: Option<&HeaderValue>) -> HeaderValue {
         let mut hop = match self.peer {
             IpAddr::V4(address) => format!("for={address}"),
             IpAddr::V6(address) => format!("for=\"[{address}]\""),
         };
         // A host that cannot be quoted as it is is left out.
         let quotable = |byte: &u8| (b' '..=b'~').contains(byte) && !b"\"\\".contains(byte);
-        if let Ok(host) = host.to_str()
+        if let Some(Ok(host)) = host.map(HeaderValue::to_str)
             && !host.is_empty()
             && host.as_bytes().iter().all(quotable)
         {
@@ -267,6 +316,25 @@ mod tests {
         assert_eq!(all["forwarded"], "for=203.0.113.9, for=192.0.2.1;host=\"inner\";proto=https");
         assert_eq!(all["x-forwarded-host"], "example.com");
         assert_eq!(all["x-forwarded-proto"], "https");
+    }
+
+    #[test]
+    fn what_is_said_behind_the_headers_is_what_would_be_said_in_them() {
+        for host in
+            [None, Some(HeaderValue::from_static("example.com")), Some(HeaderValue::from_static("a\"b"))]
+        {
+            let (mut direct, mut joined) = (headers(&[("accept", "*/*")]), headers(&[("accept", "*/*")]));
+            let one = introduction();
+            let introduced = one.introduce(&joined, host.as_ref(), || 7).unwrap();
+            introduced.join(&mut joined);
+            one.forward(&mut direct, host.as_ref(), false);
+            request_id(&mut direct, false, || 7);
+            assert_eq!(joined, direct);
+        }
+        for name in OURS {
+            let name: &'static str = name.as_str().to_owned().leak();
+            assert!(introduction().introduce(&headers(&[(name, "x")]), None, || 7).is_none(), "{name}");
+        }
     }
 
     #[test]

@@ -21,11 +21,11 @@ use tower_service::Service;
 
 use super::body::{Progress, ProxyBody, Timed};
 use super::connections::Member;
-use super::headers::{self, Introduction, X_REQUEST_ID};
+use super::headers::{self, Introduced, Introduction, X_REQUEST_ID};
 use super::settings::Settings;
 use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
-use super::upstream::{Answered, ConnectError, Pool, SendError};
+use super::upstream::{Answered, ConnectError, Outgoing, Pool, SendError};
 
 /// A request of a client.
 type Asking = Box<Request<RequestBody<Timed<Incoming>>>>;
@@ -74,12 +74,12 @@ impl Service<Request<RequestBody<Timed<Incoming>>>> for Proxy {
 
 impl Proxy {
     async fn handle(&self, mut request: Asking) -> Response<ProxyBody> {
-        let id = match self.prepare(&mut request) {
-            Ok(id) => id,
+        let (id, introduced) = match self.prepare(&mut request) {
+            Ok(prepared) => prepared,
             Err(answer) => return answer.into_response_to(request.headers()).map(Into::into),
         };
         let grpc = is_grpc(request.headers());
-        let mut response = match self.hand_on(request).await {
+        let mut response = match self.hand_on(request, introduced).await {
             Ok(response) => response,
             Err(answer) if grpc => answer.into_grpc_response().map(Into::into),
             Err(answer) => answer.into_response().map(Into::into),
@@ -88,8 +88,8 @@ impl Proxy {
         response
     }
 
-    /// Makes the head what the application is to see; gives the id of the request.
-    fn prepare<B>(&self, request: &mut Request<B>) -> Result<HeaderValue, Box<Answer>> {
+    /// Makes the head what the application is to see; gives the id of the request, and what is to be said behind the head.
+    fn prepare<B>(&self, request: &mut Request<B>) -> Result<(HeaderValue, Option<Introduced>), Box<Answer>> {
         if request.method() == Method::CONNECT {
             let detail = "this is no proxy for other hosts; ask for a path";
             return Err(Box::new(Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)));
@@ -102,14 +102,26 @@ impl Proxy {
         if !trusted {
             settings.untrusted.iter().for_each(|name| drop(headers.remove(name)));
         }
-        self.client.introduction.forward(headers, host.as_ref(), trusted);
+        let Client { introduction, worker, .. } = &*self.client;
+        let introduced = introduction.introduce(headers, host.as_ref(), || worker.ids.next());
+        let id = match &introduced {
+            Some(introduced) => introduced.id.clone(),
+            None => {
+                introduction.forward(headers, host.as_ref(), trusted);
+                headers::request_id(headers, trusted, || worker.ids.next())
+            }
+        };
         if let (true, Some(host)) = (of_address, host) {
             headers.insert(header::HOST, host);
         }
-        Ok(headers::request_id(headers, trusted, || self.client.worker.ids.next()))
+        Ok((id, introduced))
     }
 
-    async fn hand_on(&self, mut request: Asking) -> Result<Response<ProxyBody>, Box<Answer>> {
+    async fn hand_on(
+        &self,
+        mut request: Asking,
+        introduced: Option<Introduced>,
+    ) -> Result<Response<ProxyBody>, Box<Answer>> {
         let Settings { upstreams, numbers, .. } = &*self.settings;
         let targets = upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
         let upgrade =
@@ -117,7 +129,8 @@ impl Proxy {
         let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request));
         let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
-        let sending = pin!(self.client.worker.pool.send(targets, request, numbers.connect_timeout.into()));
+        let outgoing = Outgoing::new(request, introduced);
+        let sending = pin!(self.client.worker.pool.send(targets, outgoing, numbers.connect_timeout.into()));
         let waiting = numbers.response_timeout.into();
         match answer_in_time(sending, waiting, self.progress.as_deref()).await {
             Some(Ok(answered)) => {

@@ -12,6 +12,7 @@ use threshold::route::{Path, Routes};
 use threshold_http::body::RequestBody;
 
 pub(super) use connect::{ConnectError, Wire};
+pub(super) use http1::Outgoing;
 pub(super) use pool::{Answered, Linked, Pool, SendError};
 pub(super) use target::Targets;
 

@@ -21,7 +21,7 @@ use crate::gateway::headers::{HOP, OURS};
 
 pub(in crate::gateway) use exchange::{Arriving, Exchange};
 pub(super) use exchange::{Failed, Head, Link};
-pub(super) use request::Outgoing;
+pub(in crate::gateway) use request::Outgoing;
 
 /// The most headers of an answer.
 const MAX_HEADERS: usize = 100;

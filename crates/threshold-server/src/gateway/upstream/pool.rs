@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
@@ -88,15 +88,14 @@ pub(in crate::gateway) enum Answered {
 }
 
 impl Pool {
-    /// Sends `request` to the first of `targets` that can be reached.
+    /// Sends what is `outgoing` to the first of `targets` that can be reached.
     pub(in crate::gateway) async fn send(
         self: &Arc<Self>,
         targets: &Targets,
-        request: Box<Request<Sending>>,
+        mut outgoing: Outgoing<Sending>,
         connecting: Duration,
     ) -> Result<Answered, SendError> {
         let turn = targets.turn();
-        let mut outgoing = Outgoing::new(request);
         if let Some(link) = self.take(targets.first(turn)) {
             // An application may close a connection just as it is used again. What can be sent twice is, then.
             match Exchange::run(link, outgoing).await {
@@ -162,7 +161,7 @@ impl Pool {
         match sender.try_send_request(*outgoing.into_request()).await {
             Ok(response) => Ok(Answered::Response(response.map(Linked::Http2))),
             Err(mut error) => {
-                let again = error.take_message().map(|request| Outgoing::new(Box::new(request)));
+                let again = error.take_message().map(|request| Outgoing::new(Box::new(request), None));
                 let error = error.into_error();
                 // It was closed before anything was sent: a new one may do better.
                 let error = match again {

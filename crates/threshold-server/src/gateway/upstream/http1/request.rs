@@ -6,6 +6,7 @@ use http::{Method, Request};
 use http_body::{Body, Frame};
 
 use super::may_trail;
+use crate::gateway::headers::{Introduced, X_REQUEST_ID};
 
 /// How the body of a request is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,9 @@ pub(super) enum Framing {
 pub(super) struct BadBody;
 
 /// A request on its way out.
-pub(in crate::gateway::upstream) struct Outgoing<B> {
+pub(in crate::gateway) struct Outgoing<B> {
     request: Box<Request<B>>,
+    introduced: Option<Introduced>,
     /// What is to be written next. The head of a request without a body stays, so that it can be sent again.
     pub(super) bytes: BytesMut,
     framing: Framing,
@@ -33,11 +35,12 @@ pub(in crate::gateway::upstream) struct Outgoing<B> {
 }
 
 impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
-    pub(in crate::gateway::upstream) fn new(request: Box<Request<B>>) -> Self {
+    /// What `introduced` says is sent behind the headers.
+    pub(in crate::gateway) fn new(request: Box<Request<B>>, introduced: Option<Introduced>) -> Self {
         let framing = framing(&request);
         let mut bytes = BytesMut::with_capacity(1024);
-        write_head(&request, framing, &mut bytes);
-        Self { request, bytes, framing, ended: framing == Framing::None, touched: false }
+        write_head(&request, framing, introduced.as_ref(), &mut bytes);
+        Self { request, introduced, bytes, framing, ended: framing == Framing::None, touched: false }
     }
 
     pub(super) fn method(&self) -> &Method {
@@ -64,7 +67,10 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
     }
 
     /// The request, to be sent in another protocol.
-    pub(in crate::gateway::upstream) fn into_request(self) -> Box<Request<B>> {
+    pub(in crate::gateway::upstream) fn into_request(mut self) -> Box<Request<B>> {
+        if let Some(introduced) = self.introduced.take() {
+            introduced.join(self.request.headers_mut());
+        }
         self.request
     }
 
@@ -124,7 +130,12 @@ fn framing<B: Body>(request: &Request<B>) -> Framing {
     }
 }
 
-fn write_head<B>(request: &Request<B>, framing: Framing, bytes: &mut BytesMut) {
+fn write_head<B>(
+    request: &Request<B>,
+    framing: Framing,
+    introduced: Option<&Introduced>,
+    bytes: &mut BytesMut,
+) {
     bytes.put_slice(request.method().as_str().as_bytes());
     bytes.put_slice(b" ");
     bytes.put_slice(request.uri().path_and_query().map_or("/", |path| path.as_str()).as_bytes());
@@ -139,6 +150,10 @@ fn write_head<B>(request: &Request<B>, framing: Framing, bytes: &mut BytesMut) {
             declared = true;
         }
         write_line(name, value.as_bytes(), bytes);
+    }
+    if let Some(Introduced { lines, id }) = introduced {
+        bytes.put_slice(lines);
+        write_line(&X_REQUEST_ID, id.as_bytes(), bytes);
     }
     let bodiless = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE, Method::TRACE];
     match framing {
@@ -183,24 +198,25 @@ mod tests {
 
     #[test]
     fn a_request_without_a_body_is_its_head() {
-        let sent = Outgoing::new(request("GET", &[("host", "a"), ("x-b", "1")], Empty::<Bytes>::new()));
+        let sent = Outgoing::new(request("GET", &[("host", "a"), ("x-b", "1")], Empty::<Bytes>::new()), None);
         assert_eq!(text(&sent.bytes), "GET /a?b=c HTTP/1.1\r\nhost: a\r\nx-b: 1\r\n\r\n");
         assert!(sent.ended() && sent.is_whole() && sent.is_repeatable());
     }
 
     #[test]
     fn a_request_that_usually_has_a_body_says_that_it_has_none() {
-        let sent = Outgoing::new(request("POST", &[], Empty::<Bytes>::new()));
+        let sent = Outgoing::new(request("POST", &[], Empty::<Bytes>::new()), None);
         assert_eq!(text(&sent.bytes), "POST /a?b=c HTTP/1.1\r\ncontent-length: 0\r\n\r\n");
         assert!(!sent.is_repeatable());
-        let declared = Outgoing::new(request("POST", &[("content-length", "0")], Empty::<Bytes>::new()));
+        let declared =
+            Outgoing::new(request("POST", &[("content-length", "0")], Empty::<Bytes>::new()), None);
         assert_eq!(declared.bytes, sent.bytes);
     }
 
     #[test]
     fn a_declared_body_is_held_to_its_length() {
         let body = || Full::new(Bytes::from_static(b"12345"));
-        let new = || Outgoing::new(request("PUT", &[("content-length", "5")], body()));
+        let new = || Outgoing::new(request("PUT", &[("content-length", "5")], body()), None);
         let mut sent = new();
         sent.push(Some(Frame::data(Bytes::from_static(b"123")))).unwrap();
         assert!(!sent.ended() && !sent.is_whole());
@@ -215,7 +231,7 @@ mod tests {
 
     #[test]
     fn an_undeclared_body_goes_in_chunks_with_its_trailers() {
-        let mut sent = Outgoing::new(request("POST", &[], Full::new(Bytes::from_static(b"x"))));
+        let mut sent = Outgoing::new(request("POST", &[], Full::new(Bytes::from_static(b"x"))), None);
         sent.bytes.clear();
         sent.push(Some(Frame::data(Bytes::from(vec![b'a'; 17])))).unwrap();
         sent.push(Some(Frame::data(Bytes::new()))).unwrap();

@@ -46,9 +46,11 @@ pub(super) fn read_head(received: &mut BytesMut, method: &Method) -> Result<Opti
         return if long { Err(Malformed("the head of its answer is too long")) } else { Ok(None) };
     };
     let head = received.split_to(found.length).freeze();
-    let headers = collect(&head, &found.places)?;
+    let mut hop = Hop::default();
+    let headers = collect(&head, &found.places, &mut hop)?;
     let framing = framing(method, found.status, found.version, &headers)?;
-    let reusable = framing != Framing::UntilClose && keeps_alive(found.version, &headers);
+    let keeps = !hop.closes && (hop.stays || found.version == Version::HTTP_11);
+    let reusable = keeps && framing != Framing::UntilClose;
     Ok(Some(Head { status: found.status, headers, framing, reusable }))
 }
 
@@ -90,12 +92,38 @@ fn find(received: &[u8]) -> Result<Option<Found>, Malformed> {
     Ok(Some(Found { length, status, version, places }))
 }
 
-fn collect(head: &Bytes, places: &[Place]) -> Result<HeaderMap, Malformed> {
+/// What an answer says of its connection.
+#[derive(Default)]
+struct Hop {
+    closes: bool,
+    stays: bool,
+}
+
+impl Hop {
+    /// Reads a line; false if it says more than that.
+    fn read(&mut self, line: &[u8]) -> bool {
+        let mut known = true;
+        for word in line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            let (closes, stays) =
+                (word.eq_ignore_ascii_case(b"close"), word.eq_ignore_ascii_case(b"keep-alive"));
+            self.closes |= closes;
+            self.stays |= stays;
+            known &= closes || stays;
+        }
+        known
+    }
+}
+
+/// The headers, without what only says whether the connection is kept: that is for this hop.
+fn collect(head: &Bytes, places: &[Place], hop: &mut Hop) -> Result<HeaderMap, Malformed> {
     // Room for what is added on the way back, too.
     let mut headers = HeaderMap::with_capacity(places.len() + 8);
     for Place { name, value } in places {
         let bad = || Malformed("a header of its answer cannot be read");
         let name = HeaderName::from_bytes(&head[name.0..name.1]).map_err(|_| bad())?;
+        if name == header::CONNECTION && hop.read(&head[value.0..value.1]) {
+            continue;
+        }
         let value = HeaderValue::from_maybe_shared(head.slice(value.0..value.1)).map_err(|_| bad())?;
         headers.append(name, value);
     }
@@ -132,18 +160,6 @@ fn framing(
     let length = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
     let length = length.and_then(|digits| digits.parse().ok());
     length.map(Framing::Length).ok_or(Malformed("the length of its answer is no number"))
-}
-
-fn keeps_alive(version: Version, headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONNECTION).iter().filter_map(|line| line.to_str().ok());
-    let mut keeps = version == Version::HTTP_11;
-    for word in lines.flat_map(|line| line.split(',')).map(str::trim) {
-        if word.eq_ignore_ascii_case("close") {
-            return false;
-        }
-        keeps |= word.eq_ignore_ascii_case("keep-alive");
-    }
-    keeps
 }
 
 #[cfg(test)]
