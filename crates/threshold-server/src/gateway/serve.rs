@@ -141,7 +141,7 @@ impl hyper::service::Service<Request<Incoming>> for Front {
         let layer = settings.layer.clone();
         let proxy = Proxy { client: Arc::clone(&self.client), settings, progress: progress.clone() };
         let answer = layer.layer(proxy).of_peer(self.client.introduction.peer()).once(request);
-        Answering { answer, flight, connection: Arc::clone(connection), progress, http1, yielded: false }
+        Answering { answer, flight, connection: Arc::clone(connection), progress, http1 }
     }
 }
 
@@ -154,20 +154,12 @@ struct Answering {
     connection: Arc<Member>,
     progress: Option<Arc<Progress>>,
     http1: bool,
-    yielded: bool,
 }
 
 impl Future for Answering {
     type Output = Result<Response<Ending<ResponseBody<ProxyBody>>>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Those who are ready at the same time are read one after the other, then judged one after the other: code that
-        // is still at hand from the last one runs faster, by more than the detour costs.
-        if !self.yielded {
-            self.yielded = true;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
         let mut response = ready!(self.answer.as_mut().poll(cx))?;
         if self.progress.as_ref().is_some_and(|progress| progress.stalled()) {
             response = stood_still().into_response().map(ResponseBody::refusal);
