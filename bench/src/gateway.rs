@@ -11,6 +11,7 @@ mod report;
 mod service;
 mod tools;
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use crate::args::GatewayArgs;
@@ -23,6 +24,8 @@ use proxies::{NGINX, PROXIES, Place};
 use report::{Report, Settings, ThroughputRow};
 use service::Service;
 
+/// Between two measurements: what the one before has used up of the machine's patience comes back.
+const PAUSE: Duration = Duration::from_millis(300);
 /// For wrk and for our own client.
 const CONNECTIONS: usize = 32;
 /// Matches the policy's route.
@@ -141,7 +144,8 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Measures everyone once in each round, in an order that rotates; the results are in the order of the services.
+    /// Measures everyone once in each round, each time in another order, so that nobody always follows the one that leaves
+    /// the machine hottest; the results are in the order of the services.
     fn measure<T>(
         &mut self,
         what: &str,
@@ -153,8 +157,8 @@ impl Rounds {
         for round in 0..self.count {
             self.others.push(others::busy()?);
             let mut found: Vec<(usize, T)> = Vec::with_capacity(services.len());
-            for turn in 0..services.len() {
-                let who = (turn + round) % services.len();
+            for who in order(services.len(), round) {
+                sleep(PAUSE);
                 found.push((who, measure(&services[who])?));
             }
             found.sort_by_key(|(who, _)| *who);
@@ -166,8 +170,34 @@ impl Rounds {
     }
 }
 
+/// Who is measured when: in `count` rounds everyone follows everyone else once, if their number is even, and about so if
+/// it is odd (the orders of a Williams square).
+fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |turn| {
+        let zigzag = if turn % 2 == 0 { turn / 2 } else { count - turn.div_ceil(2) };
+        (zigzag + round) % count
+    })
+}
+
 /// The rate of the latency rounds: a proxy's usual load, the same for everyone.
 fn half_of_nginx(throughput: &[ThroughputRow]) -> Outcome<f64> {
     let nginx = throughput.iter().find(|row| row.name == NGINX).ok_or("nginx was not measured")?;
     Ok((nginx.rate.median / 2.0).round())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn everyone_is_measured_once_a_round_and_follows_everyone_else() {
+        let orders: Vec<Vec<usize>> = (0..4).map(|round| order(4, round).collect()).collect();
+        for order in &orders {
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 4);
+        }
+        let pairs: BTreeSet<_> = orders.iter().flat_map(|order| order.windows(2)).collect();
+        assert_eq!(pairs.len(), 12);
+    }
 }
