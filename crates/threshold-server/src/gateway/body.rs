@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 
@@ -136,51 +136,8 @@ where
     }
 }
 
-pin_project! {
-    /// What the proxy answers with: the application's body, or its own.
-    #[project = ProxyBodyProjection]
-    pub(super) enum ProxyBody {
-        Application { #[pin] body: Timed<Linked> },
-        Own { #[pin] body: Full<Bytes> },
-    }
-}
-
-impl From<Full<Bytes>> for ProxyBody {
-    fn from(body: Full<Bytes>) -> Self {
-        Self::Own { body }
-    }
-}
-
-impl Body for ProxyBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self.project() {
-            ProxyBodyProjection::Application { body } => body.poll_frame(cx),
-            ProxyBodyProjection::Own { body } => {
-                body.poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Application { body } => body.is_end_stream(),
-            Self::Own { body } => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Application { body } => body.size_hint(),
-            Self::Own { body } => body.size_hint(),
-        }
-    }
-}
+/// What the proxy answers with: the application's body, or its own.
+pub(super) type ProxyBody = Either<Timed<Linked>, Full<Bytes>>;
 
 pin_project! {
     /// A body with the request that ends when it is dropped.

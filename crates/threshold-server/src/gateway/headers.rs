@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -142,11 +142,7 @@ impl Introduction {
                 let mut said = HeaderMap::new();
                 self.forward(&mut said, host, false);
                 let mut lines = BytesMut::new();
-                for (name, value) in &said {
-                    for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                        lines.extend_from_slice(piece);
-                    }
-                }
+                said.iter().for_each(|(name, value)| write_line(name, value, &mut lines));
                 let lines = lines.freeze();
                 *last = Some((known, lines.clone()));
                 lines
@@ -196,6 +192,17 @@ impl Introduction {
         hop.push_str(if self.secure { ";proto=https" } else { ";proto=http" });
         HeaderValue::from_str(&hop).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
+}
+
+/// Writes a header as HTTP/1.1 has it.
+pub(super) fn write_line(name: &HeaderName, value: &HeaderValue, bytes: &mut BytesMut) {
+    let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+    // Asked for once, for all four pieces.
+    bytes.reserve(name.len() + value.len() + 4);
+    bytes.put_slice(name);
+    bytes.put_slice(b": ");
+    bytes.put_slice(value);
+    bytes.put_slice(b"\r\n");
 }
 
 /// Adds one more to a list that may have several lines.

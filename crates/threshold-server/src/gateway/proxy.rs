@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::uri::{PathAndQuery, Uri};
 use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use threshold::UniqueIds;
@@ -76,13 +77,13 @@ impl Proxy {
     async fn handle(&self, mut request: Asking) -> Response<ProxyBody> {
         let (id, introduced) = match self.prepare(&mut request) {
             Ok(prepared) => prepared,
-            Err(answer) => return answer.into_response_to(request.headers()).map(Into::into),
+            Err(answer) => return answer.into_response_to(request.headers()).map(Either::Right),
         };
         let grpc = is_grpc(request.headers());
         let mut response = match self.hand_on(request, introduced).await {
             Ok(response) => response,
-            Err(answer) if grpc => answer.into_grpc_response().map(Into::into),
-            Err(answer) => answer.into_response().map(Into::into),
+            Err(answer) if grpc => answer.into_grpc_response().map(Either::Right),
+            Err(answer) => answer.into_response().map(Either::Right),
         };
         response.headers_mut().insert(X_REQUEST_ID, id);
         response
@@ -162,14 +163,14 @@ impl Proxy {
             (Answered::Switched(response, wire, received), Some(client)) => {
                 return upgrade::both(client, response, (wire, received), numbers.upgraded_timeout.into());
             }
-            (Answered::Switched(..), None) => return not_asked().into_response().map(Into::into),
+            (Answered::Switched(..), None) => return not_asked().into_response().map(Either::Right),
         };
         if headers::has_hop(&parts.headers) {
             headers::strip_hop(&mut parts.headers);
         }
         parts.version = Version::HTTP_11;
         let body = Timed::new(body, numbers.idle_timeout.into(), None);
-        Response::from_parts(parts, ProxyBody::Application { body })
+        Response::from_parts(parts, Either::Left(body))
     }
 }
 

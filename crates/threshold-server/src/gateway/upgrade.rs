@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use http::header::{self, HeaderValue};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use threshold_http::body::Held;
@@ -53,7 +53,7 @@ pub(super) fn both(
         }
         drop(held);
     });
-    Response::from_parts(parts, ProxyBody::from(Full::default()))
+    Response::from_parts(parts, Either::Right(Full::default()))
 }
 
 /// Passes bytes until both sides have ended, or one is broken or silent for too long.

@@ -1,14 +1,12 @@
 //! Connections to applications that are kept for the next request. Each worker has its own, so nobody waits for a lock.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,7 +16,6 @@ use super::Sending;
 use super::connect::{ConnectError, Wire, connect};
 use super::http1::{Arriving, Exchange, Failed, Head, Link, Malformed, Outgoing};
 use super::target::{Speaks, Target, Targets};
-use crate::gateway::body::BoxError;
 
 /// The most connections to one application that are kept while nobody needs them.
 const KEPT: usize = 256;
@@ -79,6 +76,9 @@ impl fmt::Display for SendError {
 }
 
 impl std::error::Error for SendError {}
+
+/// The body of an answer: by a connection of its own, or by one that carries many and runs by itself.
+pub(in crate::gateway) type Linked = Either<Arriving, Incoming>;
 
 /// What an application answered.
 pub(in crate::gateway) enum Answered {
@@ -159,7 +159,7 @@ impl Pool {
             },
         };
         match sender.try_send_request(*outgoing.into_request()).await {
-            Ok(response) => Ok(Answered::Response(response.map(Linked::Http2))),
+            Ok(response) => Ok(Answered::Response(response.map(Either::Right))),
             Err(mut error) => {
                 let again = error.take_message().map(|request| Outgoing::new(Box::new(request), None));
                 let error = error.into_error();
@@ -240,46 +240,8 @@ fn answered(head: Head) -> Result<Answered, SendError> {
     let mut response = Response::new(());
     (*response.status_mut(), *response.headers_mut()) = (status, headers);
     if status != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(Answered::Response(response.map(|()| Linked::Http1(rest.settled()))));
+        return Ok(Answered::Response(response.map(|()| Either::Left(rest.settled()))));
     }
-    let (wire, received) = rest.into_wire().ok_or(SendError::Broken(String::new()))?;
+    let (wire, received) = rest.into_wire().ok_or_else(|| SendError::broken("its connection is gone"))?;
     Ok(Answered::Switched(response, wire, received))
-}
-
-/// The body of an answer, however it comes.
-pub(in crate::gateway) enum Linked {
-    Http1(Arriving),
-    /// Its connection runs by itself.
-    Http2(Incoming),
-}
-
-impl Body for Linked {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self.get_mut() {
-            Self::Http1(body) => Pin::new(body).poll_frame(cx),
-            Self::Http2(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|one| one.map_err(Into::into)))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Http1(body) => body.is_end_stream(),
-            Self::Http2(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Http1(body) => body.size_hint(),
-            Self::Http2(body) => body.size_hint(),
-        }
-    }
 }

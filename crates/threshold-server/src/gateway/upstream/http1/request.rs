@@ -1,12 +1,12 @@
 //! A request as bytes: its head, and its body in pieces.
 
 use bytes::{BufMut as _, BytesMut};
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap};
 use http::{Method, Request};
 use http_body::{Body, Frame};
 
 use super::may_trail;
-use crate::gateway::headers::{Introduced, X_REQUEST_ID};
+use crate::gateway::headers::{Introduced, X_REQUEST_ID, write_line};
 
 /// How the body of a request is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
         if self.framing == Framing::Chunked && !self.ended {
             self.bytes.put_slice(b"0\r\n");
             let sendable = trailers.into_iter().flatten().filter(|(name, _)| may_trail(name));
-            sendable.for_each(|(name, value)| write_line(name, value.as_bytes(), &mut self.bytes));
+            sendable.for_each(|(name, value)| write_line(name, value, &mut self.bytes));
             self.bytes.put_slice(b"\r\n");
         }
         self.ended = true;
@@ -149,11 +149,11 @@ fn write_head<B>(
             }
             declared = true;
         }
-        write_line(name, value.as_bytes(), bytes);
+        write_line(name, value, bytes);
     }
     if let Some(Introduced { lines, id }) = introduced {
         bytes.put_slice(lines);
-        write_line(&X_REQUEST_ID, id.as_bytes(), bytes);
+        write_line(&X_REQUEST_ID, id, bytes);
     }
     let bodiless = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE, Method::TRACE];
     match framing {
@@ -164,16 +164,6 @@ fn write_head<B>(
         }
         Framing::None | Framing::Length(_) => {}
     }
-    bytes.put_slice(b"\r\n");
-}
-
-fn write_line(name: &HeaderName, value: &[u8], bytes: &mut BytesMut) {
-    let name = name.as_str().as_bytes();
-    // Asked for once, for all four pieces.
-    bytes.reserve(name.len() + value.len() + 4);
-    bytes.put_slice(name);
-    bytes.put_slice(b": ");
-    bytes.put_slice(value);
     bytes.put_slice(b"\r\n");
 }
 
