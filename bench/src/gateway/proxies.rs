@@ -161,7 +161,7 @@ fn threshold(place: &Place<'_>) -> Outcome<Vec<String>> {
     std::fs::create_dir_all(&data)?;
     let address = place.address.to_string();
     let mut line = words(&[&text(&program), "serve", "--config", &text(&policy), "--gateway", &address]);
-    line.extend(words(&["--admin", "off", "--data-dir", &text(&data)]));
+    line.extend(words(&["--api", "off", "--admin", "off", "--data-dir", &text(&data)]));
     Ok(line)
 }
 

@@ -47,5 +47,6 @@ pub mod service;
 
 pub use facts::{Fields, Peer, facts};
 pub use layer::ThresholdLayer;
+pub use place::Place;
 pub use respond::Answer;
 pub use service::{Allowed, Client, ThresholdService};

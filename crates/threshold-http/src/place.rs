@@ -16,11 +16,12 @@ thread_local! {
 }
 
 /// A place for a decision, kept for the next one when it is dropped.
-pub(crate) struct Place(Option<Box<Decision>>);
+pub struct Place(Option<Box<Decision>>);
 
 impl Place {
     /// A place; what is in it does not matter.
-    pub(crate) fn take() -> Self {
+    #[must_use]
+    pub fn take() -> Self {
         let kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
         Self(Some(kept.unwrap_or_default()))
     }

@@ -207,7 +207,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         {
             return Err(Box::new(Answer::body_too_large(most)));
         }
-        let extras = Extras { account: None, permit: Some(PermitId::new(self.ids.next())) };
+        let extras = Extras { permit: Some(PermitId::new(self.ids.next())), ..Extras::default() };
         let identity = self.engine.identify_and_decide(&facts, extras, decision).await;
         let identity = identity.map_err(|_| Box::new(Answer::unavailable()))?;
         if let Some(answer) = Answer::refused(decision, self.settings.shown) {

@@ -8,11 +8,13 @@ use threshold::engine::Rules;
 use threshold::{Ledger as _, MemoryStore, SharedLedger, SharedStore, SqliteLedger, Store as _};
 use tokio::net::TcpListener;
 
+use crate::api::{self, Api};
 use crate::config::ServerConfig;
-use crate::gateway::{Engine, Gateway, Prepared, Settings};
+use crate::engine::Engine;
+use crate::gateway::{Gateway, Prepared, Settings};
 use crate::health::Health;
 use crate::log::Log;
-use crate::{admin, demo};
+use crate::{admin, demo, workers};
 
 /// How often what other processes wrote into the ledger is taken over.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -25,6 +27,7 @@ const SWEPT: usize = 20_000;
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) gateway: Option<Gateway>,
+    pub(crate) api: Option<Api>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
     /// The application for what no other takes.
@@ -36,6 +39,7 @@ pub(crate) struct App {
 /// Where the surfaces are, for people.
 pub(crate) struct Surfaces {
     pub(crate) gateway: Option<(SocketAddr, bool)>,
+    pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     /// True if the built-in application is behind the gateway.
     pub(crate) demo: bool,
@@ -66,19 +70,27 @@ impl App {
                 let secure = prepared.is_secure();
                 let settings = Settings::new(prepared, &engine, None);
                 let listener = bind("gateway", address).await?;
-                Some((Gateway::start(listener, settings, workers(), &log).map_err(io)?, secure))
+                Some((Gateway::start(listener, settings, workers::count(), &log).map_err(io)?, secure))
+            }
+            None => None,
+        };
+        let api = match config.api {
+            Some(address) => {
+                let listener = bind("api", address).await?;
+                Some(Api::start(listener, &engine, api::Settings::new(&config.policy)).map_err(io)?)
             }
             None => None,
         };
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
+            api: api.as_ref().map(Api::address),
             admin,
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, health, log, upstream, surfaces })
+        Ok(Self { engine, gateway, api, health, log, upstream, surfaces })
     }
 
     /// Keeps things tidy until it is dropped.
@@ -103,6 +115,9 @@ impl App {
     /// Finishes what is in flight and lets go of everything.
     pub(crate) async fn stop(self) {
         self.health.stopping();
+        if let Some(api) = self.api {
+            api.stop().await;
+        }
         if let Some(gateway) = self.gateway {
             let (connections, requests) = gateway.load();
             self.log.info(&format!("stopping: {connections} connections, {requests} requests in flight"));
@@ -155,11 +170,6 @@ async fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, String> {
         };
         format!("--{what} {address}: cannot listen there ({error}); {remedy}, such as `--{what} 127.0.0.1:0`")
     })
-}
-
-/// A worker for each processor that we may use.
-fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 fn io(error: std::io::Error) -> String {

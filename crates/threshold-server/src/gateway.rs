@@ -28,12 +28,10 @@ mod upstream;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use threshold::{SharedLedger, SharedStore, Span, SystemClock, UniqueIds};
-use threshold_http::ThresholdLayer;
+use threshold::{Span, UniqueIds};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -44,10 +42,7 @@ pub(crate) use settings::{Prepared, Settings};
 use trouble::Trouble;
 
 use crate::log::Log;
-
-/// The engine of a server, over whatever store and ledger it was told to use.
-pub(crate) type Engine = threshold::engine::Engine<SharedStore, SystemClock, SharedLedger>;
-type Layer = ThresholdLayer<SharedStore, SystemClock, SharedLedger>;
+use crate::workers::{self, Doors, Workers, told};
 
 /// How often connections are looked at for those that have waited too long.
 const LOOK: Duration = Duration::from_millis(250);
@@ -64,9 +59,7 @@ pub(crate) struct Gateway {
     connections: Arc<Connections>,
     stop_accepting: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
-    /// Ends the workers and whatever they still serve.
-    over: watch::Sender<bool>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Workers,
 }
 
 /// What was left when a gateway stopped.
@@ -89,21 +82,17 @@ impl Gateway {
         let address = listener.local_addr()?;
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let connections = Arc::new(Connections::default());
-        let (over, _) = watch::channel(false);
         let (stop_accepting, stopped) = watch::channel(false);
         let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
-        let (mut doors, mut threads) = (Vec::new(), Vec::new());
-        for number in 0..workers {
-            let (door, arrivals) = mpsc::unbounded_channel();
+        let (doors, workers) = workers::start("gateway", workers, || {
             let worker = Worker {
                 settings: Arc::clone(&settings),
                 pool: Arc::default(),
                 ids: Arc::clone(&ids),
                 trouble: Arc::clone(&trouble),
             };
-            threads.push(spawn_worker(number, worker, arrivals, over.subscribe())?);
-            doors.push(door);
-        }
+            |arrivals| work(worker, arrivals)
+        })?;
         let accepting = Accepting {
             listener,
             settings: Arc::clone(&settings),
@@ -111,7 +100,7 @@ impl Gateway {
             doors,
         };
         let accepting = tokio::spawn(accepting.run(stopped));
-        Ok(Self { address, settings, connections, stop_accepting, accepting, over, workers: threads })
+        Ok(Self { address, settings, connections, stop_accepting, accepting, workers })
     }
 
     /// Where it listens.
@@ -151,18 +140,9 @@ impl Gateway {
         connections.last_requests();
         let _ = tokio::time::timeout(patience, empty()).await;
         let cut_off = connections.in_flight();
-        let _ = self.over.send(true);
-        for worker in self.workers {
-            // A worker that panicked has nothing left to wait for.
-            let _ = tokio::task::spawn_blocking(move || worker.join()).await;
-        }
+        self.workers.end().await;
         Drained { finished: begun.saturating_sub(cut_off), cut_off }
     }
-}
-
-/// Waits until somebody says so, or nobody is left to.
-async fn told(word: &mut watch::Receiver<bool>) {
-    let _ = word.wait_for(|said| *said).await;
 }
 
 /// Takes connections in and hands them to workers in turn.
@@ -170,17 +150,16 @@ struct Accepting {
     listener: TcpListener,
     settings: Arc<ArcSwap<Settings>>,
     connections: Arc<Connections>,
-    doors: Vec<mpsc::UnboundedSender<Accepted>>,
+    doors: Doors<Accepted>,
 }
 
 impl Accepting {
     async fn run(self, mut stopped: watch::Receiver<bool>) {
-        let mut turn = 0;
         let mut looking = tokio::time::interval(LOOK);
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.take_in(stream, peer, &mut turn),
+                    Ok((stream, peer)) => self.take_in(stream, peer),
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
                 _ = looking.tick() => {
@@ -197,11 +176,11 @@ impl Accepting {
         while let Ok(Ok((stream, peer))) =
             tokio::time::timeout(Duration::from_millis(1), self.listener.accept()).await
         {
-            self.take_in(stream, peer, &mut turn);
+            self.take_in(stream, peer);
         }
     }
 
-    fn take_in(&self, stream: tokio::net::TcpStream, peer: SocketAddr, turn: &mut usize) {
+    fn take_in(&self, stream: tokio::net::TcpStream, peer: SocketAddr) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let settings = self.settings.load();
         let numbers = &settings.numbers;
@@ -214,36 +193,26 @@ impl Accepting {
         let _ = stream.set_nodelay(true);
         // Without its connection to this thread's runtime, for the worker's.
         if let Ok(stream) = stream.into_std() {
-            *turn = (*turn + 1) % self.doors.len();
-            let _ = self.doors[*turn].send(Accepted { stream, peer, member });
+            self.doors.hand(Accepted { stream, peer, member });
         }
     }
 }
 
-fn spawn_worker(
-    number: usize,
-    worker: Worker,
-    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
-    mut over: watch::Receiver<bool>,
-) -> std::io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let work = async move {
-        let worker = Arc::new(worker);
-        let pool = Arc::clone(&worker.pool);
-        let mut sweeping = tokio::time::interval(Duration::from_secs(5));
-        let mut open = true;
-        loop {
-            tokio::select! {
-                accepted = arrivals.recv(), if open => match accepted {
-                    Some(accepted) => {
-                        tokio::spawn(serve(accepted, Arc::clone(&worker)));
-                    }
-                    None => open = false,
-                },
-                _ = sweeping.tick() => pool.sweep(),
-                () = told(&mut over) => return,
-            }
+/// What one worker does: it serves who arrives, and keeps its connections to applications tidy.
+async fn work(worker: Worker, mut arrivals: mpsc::UnboundedReceiver<Accepted>) {
+    let worker = Arc::new(worker);
+    let pool = Arc::clone(&worker.pool);
+    let mut sweeping = tokio::time::interval(Duration::from_secs(5));
+    let mut open = true;
+    loop {
+        tokio::select! {
+            accepted = arrivals.recv(), if open => match accepted {
+                Some(accepted) => {
+                    tokio::spawn(serve(accepted, Arc::clone(&worker)));
+                }
+                None => open = false,
+            },
+            _ = sweeping.tick() => pool.sweep(),
         }
-    };
-    std::thread::Builder::new().name(format!("gateway-{number}")).spawn(move || runtime.block_on(work))
+    }
 }

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `app` | a server at work: what it is made of, how it starts and stops |
 //! | `gateway` | the reverse proxy |
+//! | `api` | the decision API |
+//! | `workers` | the threads that both are served by |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
@@ -15,17 +17,20 @@
 //! | `output` | terminals and colours, tables, and text that others wrote |
 
 mod admin;
+mod api;
 mod app;
 mod cli;
 mod commands;
 mod config;
 mod demo;
+mod engine;
 mod gateway;
 mod health;
 mod log;
 mod output;
 mod reload;
 mod source;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

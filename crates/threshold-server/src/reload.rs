@@ -6,6 +6,7 @@ use std::time::Duration;
 use threshold::engine::Secrets;
 use threshold::policy::Policy;
 
+use crate::api;
 use crate::app::App;
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError};
@@ -27,7 +28,7 @@ pub(crate) struct Reloader {
 /// What only a new start takes over.
 #[derive(PartialEq)]
 struct Fixed {
-    addresses: [Option<threshold::policy::Listen>; 2],
+    addresses: [Option<threshold::policy::Listen>; 3],
     data_dir: Option<String>,
     store: [Option<String>; 5],
 }
@@ -94,6 +95,9 @@ impl Reloader {
             let before = gateway.settings();
             gateway.change(Settings::new(prepared, &app.engine, Some(&before)));
         }
+        if let Some(api) = &app.api {
+            api.change(api::Settings::new(&policy));
+        }
         Ok(policy)
     }
 
@@ -122,7 +126,11 @@ impl Fixed {
         let store = policy.store.as_ref();
         let text = |placed: Option<&threshold::policy::Placed<String>>| placed.map(|text| text.value.clone());
         Self {
-            addresses: [server.and_then(|server| server.gateway), server.and_then(|server| server.admin)],
+            addresses: [
+                server.and_then(|server| server.gateway),
+                server.and_then(|server| server.api),
+                server.and_then(|server| server.admin),
+            ],
             data_dir: server.and_then(|server| server.data_dir.clone()),
             store: [
                 text(store.and_then(|store| store.url.as_ref())),

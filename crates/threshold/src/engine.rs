@@ -4,6 +4,7 @@
 //! first. The edge's limits are this process's own and come next; those of the tenant, the user and the endpoint are
 //! charged as one, all or none, by one operation of the store. A refusal may be a strike, which goes to the ledger.
 
+mod charge;
 mod decide;
 mod escalate;
 mod explain;
@@ -35,6 +36,7 @@ use select::Request;
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
 
+pub use charge::{Charge, ChargeError, Charged, Chosen, Receipt};
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation, Source};
 pub use overrides::{Override, OverrideError};
@@ -90,6 +92,26 @@ pub struct Extras<'a> {
     /// Names the permit that limits of how many at the same time give out; who cannot say when a request ends
     /// leaves it out, and those limits are passed over.
     pub permit: Option<PermitId>,
+    /// How many requests it counts for; one unless told.
+    pub cost: Option<NonZeroU64>,
+    /// The message that is asked about, on the connection that the request opened: then the limits of messages are
+    /// asked, and no others.
+    pub message: Option<Message<'a>>,
+}
+
+/// A message on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Message<'a> {
+    /// Its type. All that the policy does not know are one.
+    pub kind: Option<&'a str>,
+    /// The room that it is for.
+    pub room: Option<&'a str>,
+    /// The connection, by a number that no other has.
+    pub connection: u128,
+    /// Its size.
+    pub bytes: u64,
+    /// What it costs; as the limits say unless told.
+    pub cost: Option<NonZeroU64>,
 }
 
 /// A request and who sent it.
@@ -182,6 +204,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(identity)
     }
 
+    /// Who sent a request, by the rules in force.
+    pub fn identify<'a>(&self, facts: &Facts<'a>) -> Identity<'a> {
+        self.state.load().rules.identify(facts, self.edge.now())
+    }
+
     /// [`decide`](Self::decide) for somebody who was identified before.
     ///
     /// # Errors
@@ -194,8 +221,23 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         extras: Extras<'_>,
     ) -> Result<Decision, StoreError> {
         let mut decision = Decision::default();
-        self.judge(&self.state.load(), Asking { facts, identity, extras }, &mut decision).await?;
-        Ok(decision)
+        self.decide_for_into(facts, identity, extras, &mut decision).await.map(|()| decision)
+    }
+
+    /// [`decide_for`](Self::decide_for) for who has a place for the decision, which is large. What it was before does not
+    /// matter.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn decide_for_into(
+        &self,
+        facts: &Facts<'_>,
+        identity: &Identity<'_>,
+        extras: Extras<'_>,
+        decision: &mut Decision,
+    ) -> Result<(), StoreError> {
+        self.judge(&self.state.load(), Asking { facts, identity, extras }, decision).await
     }
 
     async fn judge(
@@ -277,7 +319,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
 
     /// Who asks.
     fn asker<'a>(&self, state: &State, asking: &Asking<'a>) -> Asker<'a> {
-        let mut asker = Asker::new(&state.rules.frame, asking.identity, asking.extras.account);
+        let mut asker = Asker::new(&state.rules.frame, asking.identity, &asking.extras);
         self.believe_tenant(state, asking, &mut asker);
         asker
     }

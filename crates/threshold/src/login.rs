@@ -190,6 +190,27 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
+    /// Whether an attempt may be made now; counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the ledger does not answer. The attempt must not be made then.
+    pub async fn look_at_attempt(&self, attempt: &Attempt<'_>) -> Result<LoginAnswer, StoreError> {
+        let account = attempt.account.map(spelled);
+        let known = match (&account, attempt.device) {
+            (Some(account), Some(token)) => self.knows(account, token).await?,
+            _ => false,
+        };
+        let token = attempt.device.filter(|_| known);
+        let origin = token.map_or(Origin::Address(attempt.client), Origin::Device);
+        let names: Vec<Subjects> = self.all_subjects().collect();
+        let charges = self.rules().login.charges(account.as_deref(), origin, &names);
+        let until = self.shut_until(account.as_deref(), origin).await?;
+        let lock = until.map_or(Span::ZERO, |until| until.since(self.now()));
+        let wait = longer(lock, self.store().peek(&charges.batch).await?.retry);
+        Ok(if wait.is_zero() { LoginAnswer::allowed(None) } else { LoginAnswer::refused(wait) })
+    }
+
     async fn succeeded(
         &self,
         account: BegunAccount,

@@ -26,7 +26,7 @@ use decode::{Decode, Node, Reader};
 use table::table;
 
 pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
-pub(crate) use check::{UNMATCHED, blamed, cost, kind, subjects};
+pub(crate) use check::{EVERY_MESSAGE, UNMATCHED, blamed, cost, kind, subjects};
 pub use decode::{Named, Placed, Several};
 pub use describe::LimitGuarantee;
 pub use gateway::{Gateway, GatewayNumbers, Tls, Upstream};
@@ -35,8 +35,9 @@ pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePat
 pub use lint::{Finding, Severity};
 pub use report::{PolicyError, Problem};
 pub use surfaces::{
-    Addresses, Alerts, MessageKey, OnExceed, Privacy, Server, Store, Thresholds, WebSocket, Webhook,
+    Addresses, Alerts, Api, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds, WebSocket, Webhook,
 };
+pub use table::nearest;
 pub use values::{Consistency, Cost, Enforce, Layer, Listen, OnStoreFailure, Per, Percent};
 
 table! {
@@ -46,6 +47,8 @@ table! {
         server: Server = optional,
         /// The reverse proxy.
         gateway: Gateway = optional,
+        /// The decision API.
+        api: Api = optional,
         /// Applications behind the gateway, by route.
         upstream: Vec<Upstream> = default(Vec::new()),
         /// Where counters live.

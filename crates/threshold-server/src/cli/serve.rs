@@ -33,15 +33,15 @@ pub(crate) struct Serve {
     /// Where the reverse proxy listens [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) gateway: Option<Listen>,
+    /// Where programs and proxies ask for decisions [default: 127.0.0.1:8082].
+    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
+    pub(crate) api: Option<Listen>,
     /// Where health is told [default: 127.0.0.1:8083].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) admin: Option<Listen>,
     /// Where Envoy asks.
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) rls: Option<Listen>,
-    /// Where programs ask.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
-    pub(crate) api: Option<Listen>,
     /// Where clients of Redis ask.
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) resp: Option<Listen>,
@@ -75,10 +75,10 @@ The policy is read again when its file changes and on SIGHUP; a broken one is re
 Addresses, stores and folders are taken over at the next start. SIGTERM and Ctrl-C end the server: requests in flight are
 finished first.
 
-Beyond this machine the gateway needs [gateway].tls, and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true`
-in [server].
+Beyond this machine the gateway needs [gateway].tls, the decision API keys in [api], and the admin listener
+THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
-Not in this version: --cache, --envoy-config, --rls, --api and --resp (they may be `off`), and stores but memory://.
+Not in this version: --cache, --envoy-config, --rls and --resp (they may be `off`), and stores but memory://.
 
 Exit codes:
   0  stopped by a signal
@@ -89,7 +89,7 @@ Examples:
   threshold serve                                                a demonstration on 127.0.0.1:8080
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold serve --config policy.toml --gateway 127.0.0.1:0     on a free port, which is printed
-  threshold serve --config policy.toml --admin off
+  threshold serve --config policy.toml --gateway off             the decision API alone
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

@@ -124,6 +124,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         };
         output.line(&format!("  gateway  {scheme}://{address}{before}"));
     }
+    if let Some(address) = surfaces.api {
+        output.line(&format!("  api      http://{address} (/docs, /openapi.json)"));
+    }
     if let Some(address) = surfaces.admin {
         output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
     }

@@ -11,6 +11,7 @@ use crate::cli::{Place, Serve, listen};
 use crate::demo;
 
 const GATEWAY: &str = "127.0.0.1:8080";
+const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
 /// What stands for the name of a file where there is none.
 const DEMONSTRATION: &str = "the demonstration";
@@ -24,6 +25,7 @@ pub(crate) struct ServerConfig {
     /// The application, for what no other takes; none for the demonstration's.
     pub(crate) upstream: Option<String>,
     pub(crate) gateway: Option<SocketAddr>,
+    pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) debug: bool,
 }
@@ -53,13 +55,14 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         of_policy.and_then(|server| server.gateway.as_ref()),
         GATEWAY,
     )?;
+    let api = address(&serve.api, "THRESHOLD_API", of_policy.and_then(|server| server.api.as_ref()), API)?;
     let admin =
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
-    guard(&policy, gateway, admin).map_err(PolicyFileError::Unreadable)?;
+    guard(&policy, [gateway, api, admin]).map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
-    Ok((ServerConfig { file, policy, settings, upstream, gateway, admin, debug }, rules))
+    Ok((ServerConfig { file, policy, settings, upstream, gateway, api, admin, debug }, rules))
 }
 
 /// A policy and the rules it makes, read again from `file`.
@@ -95,7 +98,6 @@ fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> 
     let server = policy.server.as_ref();
     let surfaces = [
         ("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls)),
-        ("api", &serve.api, "THRESHOLD_API", server.and_then(|server| server.api)),
         ("resp", &serve.resp, "THRESHOLD_RESP", server.and_then(|server| server.resp)),
     ];
     for (flag, given, name, written) in surfaces {
@@ -124,7 +126,7 @@ fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> 
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.
-fn guard(policy: &Policy, gateway: Option<SocketAddr>, admin: Option<SocketAddr>) -> Result<(), String> {
+fn guard(policy: &Policy, [gateway, api, admin]: [Option<SocketAddr>; 3]) -> Result<(), String> {
     let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
     let beyond =
         |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);
@@ -133,6 +135,13 @@ fn guard(policy: &Policy, gateway: Option<SocketAddr>, admin: Option<SocketAddr>
         return Err(format!(
             "--gateway {address}: beyond this machine it needs [gateway].tls, or `insecure = true` in [server] where \
              something before it speaks TLS"
+        ));
+    }
+    let keys = policy.api.as_ref().is_some_and(|api| !api.keys.0.is_empty());
+    if let Some(address) = beyond(api).filter(|_| !keys) {
+        return Err(format!(
+            "--api {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
+             [api], or `insecure = true` in [server]"
         ));
     }
     if let Some(address) = beyond(admin).filter(|_| set("THRESHOLD_ADMIN_TOKEN").is_none()) {

@@ -10,8 +10,9 @@ use threshold::policy::{GatewayNumbers, Policy};
 use threshold_http::delay::DelayPool;
 use threshold_http::respond::Shown;
 
+use super::tls;
 use super::upstream::Upstreams;
-use super::{Engine, Layer, tls};
+use crate::engine::{Engine, Layer};
 
 /// What the gateway goes by.
 pub(crate) struct Settings {

@@ -22,6 +22,7 @@ fn the_third_of_the_requests_it_names_is_refused() {
     let child = Command::new(env!("CARGO_BIN_EXE_threshold"))
         .current_dir(folder.path())
         .env("THRESHOLD_GATEWAY", "127.0.0.1:0")
+        .env("THRESHOLD_API", "127.0.0.1:0")
         .env("THRESHOLD_ADMIN", "127.0.0.1:0")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -81,6 +82,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
         let output = Command::new(env!("CARGO_BIN_EXE_threshold"))
             .current_dir(folder.path())
             .args(["serve", "--config", "policy.toml", "--admin", "off"])
+            .env("THRESHOLD_API", "off")
             .args(arguments)
             .output()
             .unwrap();
@@ -93,7 +95,8 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
         (&["--gateway", &taken], "", 2, "something else listens there"),
         (&["--gateway", "0.0.0.0:0"], "", 2, "needs [gateway].tls"),
         (&["--store", "redis://x"], "", 2, "write memory://"),
-        (&["--api", "127.0.0.1:0"], "", 2, "say `--api off`"),
+        (&["--api", "0.0.0.0:0"], "", 2, "it needs keys"),
+        (&["--resp", "127.0.0.1:0"], "", 2, "say `--resp off`"),
         (&["--upstream", "nowhere"], "", 2, "http://127.0.0.1:3000"),
         (&[], "[[limit]]\nid = 1\n", 1, "nothing of it is used"),
         (&[], "[gateway]\ntls = { certificate = \"none.pem\", key = \"none.pem\" }\n", 2, "give a PEM file"),

@@ -16,6 +16,7 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) folder: Folder,
     pub(crate) gateway: SocketAddr,
+    pub(crate) api: SocketAddr,
     pub(crate) admin: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
 }
@@ -32,7 +33,8 @@ impl Server {
         std::fs::write(folder.path().join("policy.toml"), policy).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_threshold"))
             .current_dir(folder.path())
-            .args(["serve", "--config", "policy.toml", "--gateway", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["serve", "--config", "policy.toml", "--gateway", "127.0.0.1:0"])
+            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(arguments)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
@@ -46,11 +48,13 @@ impl Server {
             child,
             folder,
             gateway: SocketAddr::from(([127, 0, 0, 1], 0)),
+            api: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
             said,
         };
         server.hears("Ctrl-C stops it", 1);
         server.gateway = server.address("gateway");
+        server.api = server.address("api");
         server.admin = server.address("admin");
         server
     }

@@ -131,6 +131,8 @@ impl Permits {
 pub struct Quota {
     /// The limit's id.
     pub limit: &'static str,
+    /// Its layer.
+    pub layer: Layer,
     /// Its rate.
     pub rate: Rate,
     /// Its capacity.
@@ -413,6 +415,7 @@ impl Part<'_> {
         let (about, verdict) = (self.planned.about, self.verdict);
         Quota {
             limit: about.limit,
+            layer: about.layer,
             rate: about.rate,
             capacity: verdict.limit,
             remaining: verdict.remaining,

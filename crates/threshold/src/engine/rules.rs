@@ -4,8 +4,9 @@ mod build;
 mod response;
 mod retiring;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -43,6 +44,8 @@ pub struct Rules {
     /// Limits of the edge, and those of the other layers in the order of the layers.
     pub(crate) edge: Vec<Rule>,
     pub(crate) inner: Vec<Rule>,
+    /// Limits of messages, in the order of the layers.
+    pub(crate) messages: Vec<Rule>,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
     /// How long the ledger keeps what.
@@ -63,6 +66,8 @@ pub struct Rules {
 /// policy keep its frame.
 pub(crate) struct Frame {
     pub(crate) routes: Routes,
+    /// The types of messages that are told apart.
+    pub(crate) message_types: HashSet<&'static str>,
     /// The names of the tiers.
     pub(crate) tiers: Vec<String>,
     /// The tier of each tenant that the policy knows.
@@ -82,6 +87,8 @@ pub struct Rule {
     pub(crate) name: &'static str,
     pub(crate) layer: Layer,
     pub(crate) routes: RouteFilter,
+    /// Which messages it is for; none if it is for requests.
+    pub(crate) messages: Option<MessageRule>,
     pub(crate) per: SmallVec<[Per; 2]>,
     pub(crate) numbers: Numbers,
     pub(crate) cost: Cost,
@@ -105,6 +112,15 @@ pub(crate) enum RouteFilter {
     Of(Vec<usize>),
     /// Those that no other route of the layer matches: the routes are all that limits of the layer name.
     Unmatched(Vec<usize>),
+}
+
+/// Which messages a limit is for, and what they cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MessageRule {
+    /// Their types; none for every message.
+    pub(crate) types: Option<Vec<&'static str>>,
+    /// What they cost, by type.
+    pub(crate) costs: Vec<(&'static str, NonZeroU64)>,
 }
 
 /// A limit's numbers, by the tenant's tier or the same for all.
@@ -244,9 +260,15 @@ impl Rules {
         self.response.addresses
     }
 
-    /// The limits of all layers, the edge first.
+    /// The limits of all layers, the edge first, those of messages last.
     pub fn limits(&self) -> impl Iterator<Item = &Rule> {
-        self.edge.iter().chain(&self.inner)
+        self.edge.iter().chain(&self.inner).chain(&self.messages)
+    }
+
+    /// True if some limits are for messages.
+    #[must_use]
+    pub const fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
     }
 
     /// The limit called `id`.

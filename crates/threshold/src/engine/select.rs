@@ -8,9 +8,9 @@ use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, Subject
 
 use super::names::{About, Blames};
 use super::overrides::Overrides;
-use super::rules::{Frame, Keys, Retiring, RouteFilter, Rule, Sized};
+use super::rules::{Frame, Keys, MessageRule, Retiring, RouteFilter, Rule, Sized};
 use super::subject::{Asker, gate};
-use super::{Asking, State};
+use super::{Asking, Message, State};
 use crate::policy::{Cost, Enforce, Per};
 use crate::route::{Matches, Path};
 
@@ -67,6 +67,10 @@ pub(crate) struct Request<'a> {
     /// The routes that match.
     pub(crate) routes: &'a Matches,
     pub(crate) now: Timestamp,
+    /// What is charged, if the caller names that and the limit itself.
+    pub(crate) charge: Option<NonZeroU64>,
+    /// True if what is asked of a limit depends on this request.
+    pub(crate) varies: bool,
 }
 
 /// How much who asks is trusted.
@@ -103,13 +107,18 @@ impl<'a> Request<'a> {
         (path, routes): (&'a Path<'a>, &'a Matches),
         now: Timestamp,
     ) -> Self {
-        let asker = Asker::new(frame, asking.identity, asking.extras.account);
-        Self { asking, path, asker, ledger_tier: None, ids: &[], risks: Risks::LOW, routes, now }
+        let asker = Asker::new(frame, asking.identity, &asking.extras);
+        let varies = asking.extras.cost.is_some() || asking.extras.message.is_some();
+        let (ids, risks) = (&[][..], Risks::LOW);
+        Self { asking, path, asker, ledger_tier: None, ids, risks, routes, now, charge: None, varies }
     }
 }
 
 /// Plans the edge: by address, before all else.
 pub(crate) fn edge(state: &State, request: &Request<'_>, plan: &mut Plan) {
+    if request.asker.message().is_some() {
+        return;
+    }
     let mut selecting = Selecting::new(&state.overrides, request);
     state.rules.edge.iter().for_each(|rule| selecting.add(rule, plan));
     retiring(state, request, |rule| rule.at_edge(), plan);
@@ -118,7 +127,9 @@ pub(crate) fn edge(state: &State, request: &Request<'_>, plan: &mut Plan) {
 /// Plans all other layers, charged as one.
 pub(crate) fn inner(state: &State, request: &Request<'_>, plan: &mut Plan) {
     let mut selecting = Selecting::new(&state.overrides, request);
-    state.rules.inner.iter().for_each(|rule| selecting.add(rule, plan));
+    let message = request.asker.message().is_some();
+    let rules = if message { &state.rules.messages } else { &state.rules.inner };
+    rules.iter().for_each(|rule| selecting.add(rule, plan));
     retiring(state, request, |rule| !rule.at_edge(), plan);
 }
 
@@ -127,7 +138,9 @@ pub(crate) fn inner(state: &State, request: &Request<'_>, plan: &mut Plan) {
 #[inline]
 fn retiring(state: &State, request: &Request<'_>, wanted: fn(&Rule) -> bool, plan: &mut Plan) {
     for (retiring, overrides) in state.rules.retiring.iter().zip(&state.retiring) {
-        if wanted(&retiring.rule) && request.now < retiring.until {
+        let message = request.asker.message().is_some();
+        let wanted = wanted(&retiring.rule) && retiring.rule.messages.is_some() == message;
+        if wanted && request.now < retiring.until {
             retire(retiring, overrides, request, plan);
         }
     }
@@ -174,12 +187,29 @@ pub enum Skipped {
     Off,
     /// It is for other routes.
     Route,
+    /// It is for messages, or for others.
+    Message,
     /// The tenant's tier has no rate for it.
     Tier,
     /// The request has no such subject.
     Subject,
     /// The request costs nothing here: no body, or nobody to hold a permit.
     Cost,
+}
+
+impl Skipped {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Route => "route",
+            Self::Message => "message",
+            Self::Tier => "tier",
+            Self::Subject => "subject",
+            Self::Cost => "cost",
+        }
+    }
 }
 
 impl<'a> Selecting<'a> {
@@ -200,13 +230,22 @@ impl<'a> Selecting<'a> {
         if rule.enforce == Enforce::Off {
             return Err(Skipped::Off);
         }
-        if !rule.routes.matches(request.routes) {
-            return Err(Skipped::Route);
+        if request.charge.is_none() {
+            if !rule.routes.matches(request.routes) {
+                return Err(Skipped::Route);
+            }
+            if !rule.is_for(request.asker.message()) {
+                return Err(Skipped::Message);
+            }
         }
         let sized = rule.numbers.of(request.asker.tier).ok_or(Skipped::Tier)?;
         self.find_subject(&rule.per).ok_or(Skipped::Subject)?;
         let subject = &self.last;
-        let varied = if rule.varies { Some(rule.vary(sized, request).ok_or(Skipped::Cost)?) } else { None };
+        let varied = if rule.varies || request.varies {
+            Some(rule.vary(sized, request).ok_or(Skipped::Cost)?)
+        } else {
+            None
+        };
         let Some(step) = plan.push(&sized.step, Planned { about: sized.about, role: Role::Limit }) else {
             return Ok(());
         };
@@ -324,7 +363,7 @@ impl Plan {
     /// Policies with more limits than fit are refused when they are read, and reloads that would keep too many, so none
     /// is left out here.
     #[inline(always)]
-    fn push(&mut self, model: &Step, planned: Planned) -> Option<&mut Step> {
+    pub(crate) fn push(&mut self, model: &Step, planned: Planned) -> Option<&mut Step> {
         let step = self.batch.push_like(model).ok()?;
         self.steps.push(planned);
         Some(step)
@@ -342,6 +381,24 @@ impl RouteFilter {
 }
 
 impl Rule {
+    /// True if it is for `message`, or for requests if there is none.
+    fn is_for(&self, message: Option<&Message<'_>>) -> bool {
+        match (&self.messages, message) {
+            (None, None) => true,
+            (Some(MessageRule { types: None, .. }), Some(_)) => true,
+            (Some(MessageRule { types: Some(types), .. }), Some(message)) => {
+                message.kind.is_some_and(|kind| types.contains(&kind))
+            }
+            _ => false,
+        }
+    }
+
+    /// What a message costs; `each` if its type has no price of its own.
+    fn cost_of(&self, message: &Message<'_>, each: NonZeroU64) -> NonZeroU64 {
+        let costs = self.messages.iter().flat_map(|messages| &messages.costs);
+        costs.copied().find(|(kind, _)| message.kind == Some(*kind)).map_or(each, |(_, cost)| cost)
+    }
+
     /// True if the limit has more than one step.
     fn has_more(&self, sized: &Sized) -> bool {
         self.block.is_some() || sized.keys.previous.is_some() || !sized.aggregates.is_empty()
@@ -349,16 +406,20 @@ impl Rule {
 
     /// What the request asks of this limit; none if there is nothing to ask.
     fn vary(&self, sized: &Sized, request: &Request<'_>) -> Option<Action> {
-        let cost = match self.cost {
-            Cost::Each(each) => each,
-            Cost::Bytes => {
+        let extras = &request.asking.extras;
+        let cost = match (request.charge, request.asker.message(), self.cost) {
+            (Some(charge), ..) => charge,
+            (None, Some(message), Cost::Each(each)) => message.cost.unwrap_or(self.cost_of(message, each)),
+            (None, Some(message), Cost::Bytes) => NonZeroU64::new(message.bytes)?,
+            (None, None, Cost::Each(each)) => extras.cost.map_or(each, |cost| each.saturating_mul(cost)),
+            (None, None, Cost::Bytes) => {
                 // No more ahead than would ever fit.
                 let ahead = || UNDECLARED_BYTES.min(sized.step.algorithm.capacity());
                 NonZeroU64::new(request.asking.facts.bytes.unwrap_or_else(ahead))?
             }
         };
         match sized.step.algorithm {
-            Algorithm::Concurrency(_) => Some(Action::Acquire(request.asking.extras.permit?, cost)),
+            Algorithm::Concurrency(_) => Some(Action::Acquire(extras.permit?, cost)),
             _ => Some(Action::Consume(cost)),
         }
     }

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 use threshold_core::ledger::Naming;
-use threshold_core::{Secret, Subject, SubjectId, SubjectKey, SubjectKind};
+use threshold_core::{Secret, Step, Subject, SubjectId, SubjectKey, SubjectKind};
 
 use super::rules::{Frame, Secrets};
+use super::{Extras, Message};
 use crate::identify::{AddressKey, Identity, address_key};
 use crate::policy::Per;
 
@@ -21,6 +22,10 @@ pub(crate) struct Asker<'a> {
     /// False if anybody could have written the user's name: then it never meets a user who proved it.
     proven: bool,
     account: Option<&'a str>,
+    /// The message that is asked about, its type only if it is known.
+    message: Option<Message<'a>>,
+    /// What the caller names instead of all that.
+    key: Option<&'a str>,
 }
 
 /// What a part is. It is inside every key: a number, once given, stays.
@@ -39,6 +44,14 @@ enum Mark {
     Gate = 9,
     Device = 10,
     Login = 11,
+    Type = 12,
+    OtherType = 13,
+    Connection = 14,
+    Room = 15,
+    NoRoom = 16,
+    Key = 17,
+    Adhoc = 18,
+    Receipt = 19,
 }
 
 /// Names subjects as ledgers know them: by a kind and a keyed hash.
@@ -185,7 +198,7 @@ impl SubjectKeys {
 impl<'a> Asker<'a> {
     /// Keeps of `identity` what is believed: a tenant that only the request itself names must be one that the policy
     /// knows, or everybody could choose a fresh one.
-    pub(crate) fn new(frame: &Frame, identity: &'a Identity<'_>, account: Option<&'a str>) -> Self {
+    pub(crate) fn new(frame: &Frame, identity: &'a Identity<'_>, extras: &Extras<'a>) -> Self {
         let known = identity.tenant.as_deref().and_then(|tenant| frame.tenants.get(tenant)).copied();
         let believed = known.is_some() || identity.tenant_verified;
         Self {
@@ -195,8 +208,23 @@ impl<'a> Asker<'a> {
             tier: known.or_else(|| frame.tier(identity.tier.as_deref()?)).or(frame.unknown_tier),
             user: identity.user.as_deref(),
             proven: identity.user_kind.is_none_or(|kind| kind.verified()),
-            account,
+            account: extras.account,
+            message: extras.message.map(|message| Message {
+                kind: message.kind.filter(|kind| frame.message_types.contains(kind)),
+                ..message
+            }),
+            key: None,
         }
+    }
+
+    /// Somebody whom the caller names by `key`, whatever a limit counts by, with the numbers of a tier.
+    pub(crate) fn named(&mut self, key: &'a str, tier: Option<usize>) {
+        (self.key, self.tier) = (Some(key), tier);
+    }
+
+    /// The message that is asked about.
+    pub(crate) const fn message(&self) -> Option<&Message<'a>> {
+        self.message.as_ref()
     }
 
     /// The subject that `per` describes; none if the request has no such subject.
@@ -220,6 +248,10 @@ impl<'a> Asker<'a> {
 
     /// Each kind has a mark of its own, so that no two kinds ever read the same.
     fn write(&self, per: &[Per], address: &AddressKey, subject: &mut Subject) -> bool {
+        if let Some(key) = self.key {
+            subject.push_marked(Mark::Key as u8, key.as_bytes());
+            return true;
+        }
         for per in per {
             let (mark, part) = match (per, self.tenant, self.user) {
                 (Per::Ip, ..) => (Mark::Ip, address.as_bytes()),
@@ -236,6 +268,13 @@ impl<'a> Asker<'a> {
                     None => return false,
                 },
                 (Per::Everyone, ..) => (Mark::Everyone, &[][..]),
+                (Per::Type | Per::Connection | Per::Room, ..) => match &self.message {
+                    Some(message) => {
+                        message.write(*per, subject);
+                        continue;
+                    }
+                    None => return false,
+                },
             };
             subject.push_marked(mark as u8, part);
         }
@@ -318,6 +357,35 @@ impl<'a> Asker<'a> {
     pub(crate) fn network(&self, prefix: u8) -> Option<AddressKey> {
         self.client.is_ipv6().then(|| address_key(self.client, prefix))
     }
+}
+
+impl Message<'_> {
+    /// Writes what of it a limit counts by.
+    fn write(&self, per: Per, subject: &mut Subject) {
+        let connection = self.connection.to_le_bytes();
+        let (mark, part) = match (per, self.kind, self.room) {
+            (Per::Connection, ..) => (Mark::Connection, &connection[..]),
+            (Per::Room, _, Some(room)) => (Mark::Room, room.as_bytes()),
+            (Per::Room, _, None) => (Mark::NoRoom, &[][..]),
+            (_, Some(kind), _) => (Mark::Type, kind.as_bytes()),
+            (_, None, _) => (Mark::OtherType, &[][..]),
+        };
+        subject.push_marked(mark as u8, part);
+    }
+}
+
+/// Whom a caller names by `key` under a rate of its own.
+pub(crate) fn adhoc(key: &str) -> Subject {
+    named(&[(Mark::Adhoc, key.as_bytes())])
+}
+
+/// What proves that `cost` was charged to the key of `step` at `at`.
+pub(crate) fn seal(key: &SubjectKey, step: &Step, at: u64, cost: u64) -> [u64; 2] {
+    let [low, high] = step.key.halves();
+    let parts = [low, high, at, cost].map(u64::to_le_bytes);
+    let mut name = named(&[(Mark::Receipt, &[])]);
+    parts.iter().for_each(|part| name.push_marked(Mark::None as u8, part));
+    key.id(SubjectKind::Device, &name).halves()
 }
 
 /// The gate that keeps a subject out: not the subject itself, even where algorithm and period are the limit's own.

@@ -5,7 +5,7 @@ mod identity;
 mod limits;
 mod rest;
 
-pub(crate) use limits::{UNMATCHED, blamed, cost, kind, subjects};
+pub(crate) use limits::{EVERY_MESSAGE, UNMATCHED, blamed, cost, kind, subjects};
 
 use super::Policy;
 use super::decode::Reader;

@@ -18,6 +18,8 @@ table! {
         /// The routes it is for, or `unmatched` for requests that no other route of its layer matches; without
         /// it, every request.
         route: Placed<Several<Placed<String>>> = optional,
+        /// The types of WebSocket messages it is for, or `*` for every message; without it, requests.
+        messages: Placed<Several<Placed<String>>> = optional,
         /// Whom it counts by; several together are one subject. By default that of its layer.
         per: Placed<Several<Per>> = optional,
         /// The rate, such as `100/min`. A limit of the tenant layer may name a `category` instead.
@@ -28,6 +30,8 @@ table! {
         algorithm: Placed<AlgorithmKind> = optional,
         /// What a request costs: a number, or `bytes` for the size of its body.
         cost: Placed<Cost> = optional,
+        /// What messages cost, by their type; others cost what `cost` says.
+        costs: Named<Placed<Cost>> = default(Named::default()),
         /// How nodes share it.
         consistency: Placed<Consistency> = optional,
         /// What it does while its store cannot be reached.

@@ -98,7 +98,9 @@ impl Policy {
 
 impl<'a> Lint<'a> {
     fn new(policy: &'a Policy) -> Self {
-        let on = policy.limit.iter().filter(|limit| limit.enforce != Enforce::Off);
+        // What is said of requests is not said of messages.
+        let on =
+            policy.limit.iter().filter(|limit| limit.enforce != Enforce::Off && limit.messages.is_none());
         let mut limits: Vec<View<'a>> = on.map(|limit| View::new(policy, limit)).collect();
         limits.sort_by_key(|view| view.limit.layer.value);
         Self { policy, limits }

@@ -4,7 +4,7 @@ use threshold_core::{Rate, Span};
 
 use super::decode::{Named, Placed};
 use super::table::{table, words};
-use super::values::{Cost, Listen};
+use super::values::Listen;
 
 table! {
     /// What the server listens on.
@@ -87,44 +87,60 @@ words! {
         Send = "send",
         /// The connection is closed.
         Close = "close",
-    }
-}
-
-words! {
-    /// Whom messages are counted by.
-    pub enum MessageKey {
-        /// The user or address, and the type of the message.
-        UserAndType = "user-and-type",
-        /// The user or address.
-        User = "user",
-        /// The connection.
-        Connection = "connection",
-        /// The room.
-        Room = "room",
-        /// Everyone together.
-        Everyone = "everyone",
+        /// Nothing but an event: whoever listens to those does the rest.
+        Custom = "custom",
     }
 }
 
 table! {
-    /// Limits of WebSocket messages.
+    /// The decision API.
+    pub struct Api {
+        /// Who may ask: a name for each, and its key, best as `${NAME}`. Beyond this machine there must be some.
+        keys: Named<Placed<String>> = default(Named::default()),
+    }
+}
+
+table! {
+    /// How WebSocket messages are read, and what follows one too many. How many there may be is a matter of limits
+    /// with `messages`.
     pub struct WebSocket {
-        /// How many messages.
-        rate: Rate = required,
-        /// Whom they are counted by.
-        key: MessageKey = default(MessageKey::UserAndType),
         /// The largest message, in bytes.
-        max_payload: u64 = default(65_536),
-        /// What a message costs, by its type; others cost 1.
-        costs: Named<Cost> = default(Named::default()),
+        max_payload: Placed<u64> = optional,
         /// The field of a message that names its type.
         type_field: String = default("type".to_owned()),
+        /// Types that are told apart, beside those that limits name.
+        types: Vec<String> = default(Vec::new()),
+        /// The field of a message that names its room.
+        room_field: String = default("room".to_owned()),
+        /// The field by which an answer names the message that it is for.
+        id_field: String = default("id".to_owned()),
+        /// How many frames of any kind one connection may send, before anything in them is read.
+        connection_rate: Placed<Rate> = optional,
+        /// The most messages of one connection, ever.
+        lifetime: u64 = optional,
         /// What follows one too many.
         on_exceed: OnExceed = default(OnExceed::Send),
         /// The code a connection is closed with.
         close_code: Placed<u16> = optional,
-        /// The most messages of one connection, ever.
-        lifetime: u64 = optional,
+    }
+}
+
+/// The largest message, if nobody says otherwise.
+pub const MAX_PAYLOAD: u64 = 64 * 1024;
+
+impl Default for WebSocket {
+    fn default() -> Self {
+        Self {
+            max_payload: None,
+            type_field: "type".to_owned(),
+            types: Vec::new(),
+            room_field: "room".to_owned(),
+            id_field: "id".to_owned(),
+            connection_rate: None,
+            lifetime: None,
+            on_exceed: OnExceed::Send,
+            close_code: None,
+        }
     }
 }
 

@@ -64,7 +64,8 @@ pub(super) fn object(about: &str, fields: Vec<(&str, Json, bool, &str)>) -> Json
 }
 
 /// The known name that `wrong` most likely stands for.
-pub(super) fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     let close = |name: &&&str| distance(wrong, name) <= 1 + wrong.len() / 4;
     known.iter().filter(close).min_by_key(|name| distance(wrong, name)).copied()
 }

@@ -230,6 +230,12 @@ words! {
         Account = "account",
         /// All requests together.
         Everyone = "everyone",
+        /// The type of a message; those that no limit names share one.
+        Type = "type",
+        /// The connection that a message comes by.
+        Connection = "connection",
+        /// The room that a message is for; those without one share one.
+        Room = "room",
     }
 }
 

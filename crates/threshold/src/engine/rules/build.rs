@@ -1,5 +1,6 @@
 //! From a policy to rules.
 
+use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -9,15 +10,15 @@ use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, S
 
 use super::super::names::{About, Blames, lasting};
 use super::response::{self, Lists, Response};
-use super::{Block, Frame, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
+use super::{Block, Frame, MessageRule, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
     UserSource,
 };
 use crate::login::{LoginForm, LoginRules};
 use crate::policy::{
-    self, Consistency, Cost, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure, Placed, Policy,
-    UNMATCHED,
+    self, Consistency, Cost, EVERY_MESSAGE, Enforce, HostLabel, JwtAlgorithm, Layer, Limit, OnStoreFailure,
+    Placed, Policy, UNMATCHED,
 };
 use crate::route::{RouteError, Routes};
 
@@ -57,6 +58,7 @@ impl Rules {
         let routes = Routes::compile(&policy.route_specs(), policy.route_options())
             .map_err(BuildRulesError::Routes)?;
         let frame = Frame {
+            message_types: message_types(policy),
             tiers: policy.tiers.0.iter().map(|(name, _)| name.value.clone()).collect(),
             tenants: tenants(policy),
             unknown_tier: unknown_tier(policy),
@@ -69,10 +71,12 @@ impl Rules {
         let (edge, mut inner): (Vec<Rule>, Vec<Rule>) =
             rules.collect::<Result<Vec<_>, _>>()?.into_iter().partition(Rule::at_edge);
         inner.sort_by_key(|rule| rule.layer);
+        let (messages, inner): (Vec<Rule>, Vec<Rule>) =
+            inner.into_iter().partition(|rule| rule.messages.is_some());
         let identifier = Identifier::new(identity)?;
         let response = Response::new(policy, frame.reputation)?;
         let lists = policy.lists.as_ref().map(Lists::new);
-        let longest = edge.iter().chain(&inner).map(Rule::window).max().unwrap_or_default();
+        let longest = edge.iter().chain(&inner).chain(&messages).map(Rule::window).max().unwrap_or_default();
         let login = LoginRules::new(policy, secrets)?;
         let login_form = LoginForm::new(policy, &frame.routes);
         let retention = response::retention(policy, &response);
@@ -82,6 +86,7 @@ impl Rules {
             frame,
             edge,
             inner,
+            messages,
             retiring,
             retention,
             longest,
@@ -114,6 +119,7 @@ impl Frame {
             name: lasting(id.as_str()),
             layer: limit.layer.value,
             routes: self.route_filter(policy, limit),
+            messages: message_rule(limit),
             per: policy::subjects(limit).into(),
             numbers,
             varies: cost == Cost::Bytes
@@ -174,12 +180,36 @@ impl Frame {
             None => RouteFilter::Every,
             Some(routes) if routes.0.iter().any(|route| route.value == UNMATCHED) => {
                 let layer = limit.layer.value;
-                let of_layer = policy.limit.iter().filter(|other| other.layer.value == layer);
+                let of_layer = policy.limit.iter().filter(|other| {
+                    other.layer.value == layer && other.messages.is_some() == limit.messages.is_some()
+                });
                 RouteFilter::Unmatched(of_layer.flat_map(named).collect())
             }
             Some(_) => RouteFilter::Of(named(limit)),
         }
     }
+}
+
+/// The types that limits name, and those that are told apart beside them.
+fn message_types(policy: &Policy) -> HashSet<&'static str> {
+    let named = policy.limit.iter().flat_map(|limit| &limit.messages).flat_map(|types| &types.0);
+    let priced = policy.limit.iter().flat_map(|limit| &limit.costs.0).map(|(name, _)| &name.value);
+    let told = policy.websocket.iter().flat_map(|websocket| &websocket.types);
+    let all = named.map(|name| &name.value).filter(|name| *name != EVERY_MESSAGE).chain(priced).chain(told);
+    all.map(|name| lasting(name)).collect()
+}
+
+fn message_rule(limit: &Limit) -> Option<MessageRule> {
+    let types = limit.messages.as_ref()?;
+    let every = types.0.iter().any(|name| name.value == EVERY_MESSAGE);
+    let costs = limit.costs.0.iter().filter_map(|(name, cost)| match cost.value {
+        Cost::Each(each) => Some((lasting(&name.value), each)),
+        Cost::Bytes => None,
+    });
+    Some(MessageRule {
+        types: (!every).then(|| types.0.iter().map(|name| lasting(&name.value)).collect()),
+        costs: costs.collect(),
+    })
 }
 
 /// Names as a list.

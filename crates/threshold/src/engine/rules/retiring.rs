@@ -99,7 +99,8 @@ fn goes_on(new: (&Rule, &Frame), old: (&Rule, &Frame)) -> bool {
     // The edge has a store of its own.
     let same_store = new_rule.at_edge() == old_rule.at_edge();
     let same_addresses = new_frame.ipv6_prefix == old_frame.ipv6_prefix || !old_rule.counts_addresses();
-    let same_subjects = same_store && same_addresses && new_rule.per == old_rule.per;
+    let same_kind = new_rule.messages.is_some() == old_rule.messages.is_some();
+    let same_subjects = same_store && same_addresses && same_kind && new_rule.per == old_rule.per;
     let tiers = new_frame.tiers.iter().chain(&old_frame.tiers).map(|name| Some(name.as_str()));
     same_subjects && tiers.chain([None]).all(|tier| same_identity(new, old, tier))
 }

@@ -13,6 +13,9 @@ use super::super::{Limit, Policy};
 /// The name that stands for requests which no other route matches.
 pub(crate) const UNMATCHED: &str = "unmatched";
 
+/// What stands for messages of every type.
+pub(crate) const EVERY_MESSAGE: &str = "*";
+
 /// The most limits of one policy: with their networks, gates and former selves they still fit into one batch.
 const MAX_LIMITS: usize = 100;
 
@@ -59,6 +62,7 @@ fn check_one(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
         reader.note_placed(block, "a concurrency limit has nothing to block for", "remove `block_for`");
     }
     networks(policy, limit, reader);
+    messages(limit, reader);
     edge(limit, reader);
     leases(policy, limit, reader);
 }
@@ -97,6 +101,41 @@ fn routes(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
             };
             reader.note_placed(route, format!("there is no route {:?}", route.value), remedy);
         }
+    }
+}
+
+/// What is for messages only, and what no message has.
+fn messages(limit: &Limit, reader: &mut Reader<'_>) {
+    let of_messages = [Per::Type, Per::Connection, Per::Room];
+    let Some(types) = &limit.messages else {
+        let only = limit.per.as_ref().filter(|per| per.0.iter().any(|per| of_messages.contains(per)));
+        if let Some(per) = only {
+            let remedy = "add `messages = \"*\"`, or count by somebody else";
+            reader.note_placed(per, "requests have no type, connection or room", remedy);
+        }
+        if let Some((name, _)) = limit.costs.0.first() {
+            reader.note_placed(name, "requests have no type", "add `messages = \"*\"`, or write `cost`");
+        }
+        return;
+    };
+    if types.0.is_empty() {
+        reader.note_placed(types, "no type stands here", "name some, or write \"*\" for every message");
+    }
+    if types.0.len() > 1
+        && let Some(every) = types.0.iter().find(|name| name.value == EVERY_MESSAGE)
+    {
+        reader.note_placed(every, "`*` stands beside types", "write \"*\" alone, or leave it out");
+    }
+    if limit.layer.value == Layer::Edge {
+        let remedy =
+            "use the layer \"user\", or `connection_rate` in [websocket] for what comes before reading";
+        reader.note_placed(&limit.layer, "the edge does not read messages", remedy);
+    }
+    if let Some(per) = limit.per.as_ref().filter(|per| per.0.contains(&Per::Account)) {
+        reader.note_placed(per, "no message names an account", "count by \"user\"");
+    }
+    for (_, cost) in limit.costs.0.iter().filter(|(_, cost)| cost.value == Cost::Bytes) {
+        reader.note_placed(cost, "a type costs a number", "write one, or `cost = \"bytes\"` for all types");
     }
 }
 

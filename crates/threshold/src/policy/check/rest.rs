@@ -39,6 +39,8 @@ const STORES: [(&str, bool); 7] = [
     ("redis+sentinel://", true),
     ("redis+cluster://", true),
 ];
+/// A message is read whole before it is judged.
+const MOST_PAYLOAD: u64 = 16 * 1024 * 1024;
 const DURABLE_OBJECTS: &str = "durable-object+https://";
 
 fn store(policy: &Policy, reader: &mut Reader<'_>) {
@@ -69,12 +71,21 @@ fn store(policy: &Policy, reader: &mut Reader<'_>) {
 }
 
 fn surfaces(policy: &Policy, reader: &mut Reader<'_>) {
+    for (_, key) in policy.api.iter().flat_map(|api| &api.keys.0).filter(|(_, key)| key.len() < 16) {
+        let remedy = "use at least 16 characters, drawn at random";
+        reader.note_placed(key, "this key can be guessed", remedy);
+    }
     let code = policy.websocket.as_ref().and_then(|websocket| websocket.close_code.as_ref());
     if let Some(code) =
         code.filter(|code| ![1008, 1013].contains(&code.value) && !(3000..5000).contains(&code.value))
     {
         let what = format!("{} is no code to close a connection with", code.value);
         reader.note_placed(code, what, "use 1008, 1013, or 3000 to 4999");
+    }
+    let payload = policy.websocket.as_ref().and_then(|websocket| websocket.max_payload.as_ref());
+    if let Some(payload) = payload.filter(|most| !(1..=MOST_PAYLOAD).contains(&most.value)) {
+        let what = format!("{} bytes are no size for a message", payload.value);
+        reader.note_placed(payload, what, format!("write between 1 and {MOST_PAYLOAD}"));
     }
 }
 

@@ -4,7 +4,7 @@ use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
 
 use super::super::table::list;
 use super::super::{
-    Consistency, Cost, Enforce, Limit, OnStoreFailure, Per, Policy, UNMATCHED, cost, subjects,
+    Consistency, Cost, EVERY_MESSAGE, Enforce, Limit, OnStoreFailure, Per, Policy, UNMATCHED, cost, subjects,
 };
 use super::{LimitGuarantee, Size, is_local, is_per_node, on_store_failure};
 
@@ -66,10 +66,27 @@ fn per_word(policy: &Policy, per: Per) -> &'static str {
         Per::User => "user",
         Per::Account => "account",
         Per::Everyone => "everyone",
+        Per::Type => "type of message",
+        Per::Connection => "connection",
+        Per::Room => "room",
     }
 }
 
 fn requests(limit: &Limit) -> String {
+    match &limit.messages {
+        None => of_routes(limit),
+        Some(types) => {
+            let names: Vec<&str> = types.0.iter().map(|name| name.value.as_str()).collect();
+            let messages = match names[..] {
+                [EVERY_MESSAGE] => "every message".to_owned(),
+                _ => format!("messages of type {}", list(&names)),
+            };
+            if limit.route.is_some() { format!("{messages}, {}", of_routes(limit)) } else { messages }
+        }
+    }
+}
+
+fn of_routes(limit: &Limit) -> String {
     let Some(routes) = &limit.route else { return "every request".to_owned() };
     let names: Vec<&str> = routes.0.iter().map(|route| route.value.as_str()).collect();
     match names[..] {

@@ -2,7 +2,7 @@
 
 use super::super::decode::Placed;
 use super::super::table::list;
-use super::super::{Per, Tier};
+use super::super::{Limit, Per, Tier, subjects};
 use super::{Finding, Lint, View};
 
 /// Tiers that no tenant can have.
@@ -47,8 +47,8 @@ pub(super) fn unused_tenants(lint: &Lint<'_>) -> Vec<Finding> {
         let what = "tenants are listed, and no request has one";
         return vec![Finding::warning(first, what, "say in [identity] where the tenant is read")];
     }
-    let asked = |view: &View<'_>| view.per.contains(&Per::Tenant) || view.limit.category.is_some();
-    if lint.limits.iter().any(asked) {
+    let asked = |limit: &Limit| subjects(limit).contains(&Per::Tenant) || limit.category.is_some();
+    if lint.policy.limit.iter().any(asked) {
         return Vec::new();
     }
     vec![Finding::note(

@@ -1,0 +1,162 @@
+//! May this request go on, by all layers of the policy.
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+
+use bytes::Bytes;
+use http::Request;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use threshold::engine::{Decision, Extras};
+use threshold::identify::{Facts, Headers, Identity, MAX_ID_BYTES, UserKind, fold_account};
+use threshold_http::respond::Notes;
+use threshold_http::{Answer, Place};
+
+use super::answer::Answered;
+use super::ask::About;
+use super::read::{Address, Lines, Text, bad, body, question};
+use super::write::Told;
+use super::{Settings, Shared, ask};
+
+/// A request that somebody else has received.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Check<'a> {
+    ip: Address,
+    #[serde(borrow)]
+    method: Text<'a>,
+    #[serde(borrow)]
+    path: Text<'a>,
+    #[serde(borrow, default)]
+    host: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tenant: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tier: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    user: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    account: Option<Text<'a>>,
+    #[serde(default)]
+    cost: Option<NonZeroU64>,
+    #[serde(default)]
+    bytes: Option<u64>,
+    #[serde(borrow, default)]
+    headers: Lines<'a>,
+}
+
+impl Headers for Lines<'_> {
+    fn each<'h>(&'h self, name: &str, visit: &mut dyn FnMut(&'h [u8])) {
+        let named = self.0.iter().filter(|(other, _)| other.as_str().eq_ignore_ascii_case(name));
+        named.for_each(|(_, value): &(Text<'_>, Bytes)| visit(value));
+    }
+}
+
+pub(super) async fn check(
+    shared: &Shared,
+    settings: &Settings,
+    request: Request<Incoming>,
+) -> Result<Answered, Box<Answer>> {
+    let explain = wants_explanation(request.uri().query())?;
+    let body = body(request).await?;
+    let check: Check<'_> = question(&body)?;
+    let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
+    let facts = check.facts()?;
+    let extras = Extras { account: account.as_deref(), cost: check.cost, ..Extras::default() };
+    let mut decision = Place::take();
+    let identity = check.identify(shared.engine.identify(&facts));
+    let about = About { facts: &facts, identity: &identity, extras };
+    let unavailable = |_| Box::new(Answer::unavailable());
+    ask::decide(&shared.engine, &about, &mut decision).await.map_err(unavailable)?;
+    let explanation = match explain {
+        true => Some(ask::explain(&shared.engine, &about).await.map_err(unavailable)?),
+        false => None,
+    };
+    let told = Told { decision: &decision };
+    Ok(match Answer::refused(&decision, settings.shown) {
+        None => with_notes(told.allowed(explanation.as_ref()), &decision, settings),
+        Some(answer) => {
+            let members = told.refused(explanation.as_ref());
+            members.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)).into_response()
+        }
+    })
+}
+
+fn with_notes(mut response: Answered, decision: &Decision, settings: &Settings) -> Answered {
+    Notes::new(decision, settings.shown).add_to(response.headers_mut());
+    response
+}
+
+impl<'a> Check<'a> {
+    /// What it says of the request.
+    fn facts(&'a self) -> Result<Facts<'a>, Box<Answer>> {
+        if self.method.as_str().is_empty()
+            || !self.method.as_str().bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return Err(bad("bad_request", "`method` is no method; write one such as \"GET\""));
+        }
+        if !self.path.as_str().starts_with('/') {
+            return Err(bad(
+                "bad_request",
+                "`path` must begin with a slash; write it as it was sent, with its query",
+            ));
+        }
+        for (name, id) in [("tenant", &self.tenant), ("tier", &self.tier), ("user", &self.user)] {
+            if let Some(id) = id
+                && (id.as_str().is_empty() || id.as_str().len() > MAX_ID_BYTES)
+            {
+                let detail =
+                    format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes; leave it out if there is none");
+                return Err(bad("bad_request", &detail));
+            }
+        }
+        Ok(Facts {
+            peer: self.ip.0,
+            method: self.method.as_str(),
+            host: self.host.as_ref().map(Text::as_str),
+            path: self.path.as_str(),
+            bytes: Some(self.bytes.unwrap_or(0)),
+            headers: &self.headers,
+        })
+    }
+
+    /// Who it says the sender is, which counts for more than what the request itself says.
+    fn identify(&'a self, mut found: Identity<'a>) -> Identity<'a> {
+        let text = |text: &'a Option<Text<'a>>| text.as_ref().map(|text| Cow::Borrowed(text.as_str()));
+        if let Some(tenant) = text(&self.tenant) {
+            (found.tenant, found.tenant_verified) = (Some(tenant), true);
+        }
+        if let Some(tier) = text(&self.tier) {
+            found.tier = Some(tier);
+        }
+        if let Some(user) = text(&self.user) {
+            (found.user, found.user_kind) = (Some(user), Some(UserKind::Proxy));
+        }
+        found
+    }
+}
+
+/// The one spelling of an account.
+pub(super) fn spelled(account: &Text<'_>) -> Result<String, Box<Answer>> {
+    fold_account(account.as_str()).ok_or_else(|| {
+        let detail = format!("`account` must have 1 to {MAX_ID_BYTES} bytes; leave it out if there is none");
+        bad("bad_request", &detail)
+    })
+}
+
+/// Whether `?explain=true` was asked for.
+fn wants_explanation(query: Option<&str>) -> Result<bool, Box<Answer>> {
+    let mut explain = false;
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        explain = match pair.split_once('=').unwrap_or((pair, "true")) {
+            ("explain", "true" | "1") => true,
+            ("explain", "false" | "0") => false,
+            ("explain", _) => return Err(bad("bad_request", "`explain` is true or false")),
+            (name, _) => {
+                let detail = format!("there is no parameter {name:?}; there is `explain`");
+                return Err(bad("bad_request", &detail));
+            }
+        };
+    }
+    Ok(explain)
+}

@@ -1,0 +1,329 @@
+//! Charges that callers name themselves: one, or many as one.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::json;
+use threshold::engine::{Charge, ChargeError, Charged, Chosen, Receipt};
+use threshold::{AlgorithmKind, Rate};
+use threshold_http::Answer;
+
+use super::answer::Answered;
+use super::idempotency::Known;
+use super::keys::Caller;
+use super::read::{Text, bad, body, question, unprocessable};
+use super::write::{charged, document};
+use super::{Shared, ask};
+
+/// The most charges of one question.
+const MOST: usize = 1_000;
+/// The longest key.
+const KEY_BYTES: usize = 1_024;
+/// How long an answer is remembered, and how long at most.
+const REMEMBERED: Duration = Duration::from_secs(600);
+const REMEMBERED_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// One charge.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct One<'a> {
+    #[serde(borrow, default)]
+    limit: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tier: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    rate: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    algorithm: Option<Text<'a>>,
+    #[serde(borrow)]
+    key: Text<'a>,
+    #[serde(default)]
+    cost: Option<u64>,
+}
+
+/// One charge or a batch of them, and the name of the question.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Question<'a> {
+    #[serde(borrow, default)]
+    limit: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tier: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    rate: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    algorithm: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    key: Option<Text<'a>>,
+    #[serde(default)]
+    cost: Option<u64>,
+    #[serde(borrow, default)]
+    batch: Option<Vec<One<'a>>>,
+    #[serde(default)]
+    atomic: Option<bool>,
+    #[serde(borrow, default)]
+    receipt: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    idempotency_key: Option<Text<'a>>,
+    #[serde(default)]
+    idempotency_ttl_ms: Option<u64>,
+}
+
+/// What is to be done with the charges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Charge,
+    Peek,
+    Refund,
+}
+
+pub(super) async fn consume(
+    shared: &Arc<Shared>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Result<Answered, Box<Answer>> {
+    let body = body(request).await?;
+    once(shared, caller, Verb::Charge, body).await
+}
+
+pub(super) async fn refund(
+    shared: &Arc<Shared>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Result<Answered, Box<Answer>> {
+    let body = body(request).await?;
+    once(shared, caller, Verb::Refund, body).await
+}
+
+pub(super) async fn peek(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Answered, Box<Answer>> {
+    let body = body(request).await?;
+    let question: Question<'_> = question(&body)?;
+    if question.idempotency_key.is_some() {
+        return Err(bad("bad_request", "a look charges nothing, and needs no `idempotencyKey`"));
+    }
+    answer(shared, Verb::Peek, &question).await.map(document)
+}
+
+/// Answers a question; if it has a name, then once.
+async fn once(
+    shared: &Arc<Shared>,
+    caller: Caller,
+    verb: Verb,
+    body: Bytes,
+) -> Result<Answered, Box<Answer>> {
+    let asked: Question<'_> = question(&body)?;
+    let Some(name) = &asked.idempotency_key else {
+        if asked.idempotency_ttl_ms.is_some() {
+            return Err(bad("bad_request", "`idempotencyTtlMs` needs an `idempotencyKey`"));
+        }
+        return answer(shared, verb, &asked).await.map(document);
+    };
+    if name.as_str().is_empty() || name.as_str().len() > KEY_BYTES {
+        return Err(bad("bad_request", "`idempotencyKey` must have 1 to 1024 bytes"));
+    }
+    let lifetime = match asked.idempotency_ttl_ms.map(Duration::from_millis) {
+        None => REMEMBERED,
+        Some(lifetime) if !lifetime.is_zero() && lifetime <= REMEMBERED_MOST => lifetime,
+        Some(_) => return Err(bad("bad_request", "`idempotencyTtlMs` must be 1 to 86400000")),
+    };
+    let known = Known { caller, verb: verb as u8, name: name.as_str(), body: &body, lifetime };
+    let cell = shared.idempotency.find(&known)?;
+    // On its own, so that a caller who breaks off does not leave a charge behind that nobody knows of.
+    let (shared, body) = (Arc::clone(shared), body.clone());
+    let asking = tokio::spawn(async move {
+        let mut known = cell.lock().await;
+        if known.is_none() {
+            let asked: Question<'_> = question(&body)?;
+            *known = Some(answer(&shared, verb, &asked).await?);
+        }
+        Ok(known.clone().unwrap_or_default())
+    });
+    match asking.await {
+        Ok(answered) => answered.map(document),
+        Err(_) => Err(Box::new(Answer::unavailable())),
+    }
+}
+
+async fn answer(shared: &Shared, verb: Verb, question: &Question<'_>) -> Result<Bytes, Box<Answer>> {
+    match (&question.batch, question.single()?) {
+        (Some(batch), None) => many(shared, verb, question, batch).await,
+        (None, Some(one)) => {
+            let charge = one.charge()?;
+            let result = match (verb, &question.receipt) {
+                (Verb::Refund, Some(receipt)) => {
+                    let receipt: Receipt = receipt.as_str().parse().map_err(refused)?;
+                    shared.idempotency.redeem(&receipt)?;
+                    let refunded = ask::refund(&shared.engine, &charge, &receipt).await;
+                    if refunded.is_err() {
+                        shared.idempotency.give_back(&receipt);
+                    }
+                    refunded
+                }
+                (Verb::Refund, None) => {
+                    let detail =
+                        "a refund needs the `receipt` of its charge; send back the one that came with it";
+                    return Err(bad("bad_request", detail));
+                }
+                (_, Some(_)) => return Err(bad("bad_request", "a `receipt` is for /v1/refund")),
+                (verb, None) => run(shared, verb, &[charge])
+                    .await
+                    .and_then(|mut all| all.pop().ok_or(ChargeError::TooMany)),
+            };
+            Ok(charged(&result.map_err(refused)?).to_string().into())
+        }
+        (Some(_), Some(_)) => Err(bad("bad_request", "send one charge or a `batch`, not both")),
+        (None, None) => Err(bad("bad_request", "send `key` with `limit` or `rate`, or a `batch` of those")),
+    }
+}
+
+async fn many(
+    shared: &Shared,
+    verb: Verb,
+    question: &Question<'_>,
+    batch: &[One<'_>],
+) -> Result<Bytes, Box<Answer>> {
+    if verb == Verb::Refund || question.receipt.is_some() {
+        return Err(bad("bad_request", "charges are given back one by one; send no `batch`"));
+    }
+    if batch.is_empty() || batch.len() > MOST {
+        return Err(bad("bad_request", "a `batch` has 1 to 1000 charges; send the rest as another"));
+    }
+    let charges = batch
+        .iter()
+        .enumerate()
+        .map(|(place, one)| one.given().charge().map_err(|answer| placed(*answer, place)));
+    let charges: Vec<Charge<'_>> = charges.collect::<Result<_, _>>()?;
+    let atomic = question.atomic.unwrap_or(true);
+    let results = match atomic {
+        true => run(shared, verb, &charges).await.map_err(refused)?,
+        false => {
+            let mut all = Vec::with_capacity(charges.len());
+            for (place, charge) in charges.iter().enumerate() {
+                let one = run(shared, verb, std::slice::from_ref(charge)).await;
+                all.extend(one.map_err(|error| placed(*refused(error), place))?);
+            }
+            all
+        }
+    };
+    let allowed = results.iter().all(|one| one.allowed);
+    let results: Vec<_> = results.iter().map(charged).collect();
+    Ok(json!({ "allowed": allowed, "atomic": atomic, "results": results }).to_string().into())
+}
+
+async fn run(shared: &Shared, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
+    match verb {
+        Verb::Peek => ask::peek(&shared.engine, charges).await,
+        Verb::Charge | Verb::Refund => ask::charge(&shared.engine, charges).await,
+    }
+}
+
+/// One charge, as it was given.
+struct Given<'a> {
+    limit: Option<&'a str>,
+    tier: Option<&'a str>,
+    rate: Option<&'a str>,
+    algorithm: Option<&'a str>,
+    key: &'a str,
+    cost: Option<u64>,
+}
+
+impl One<'_> {
+    fn given(&self) -> Given<'_> {
+        Given {
+            limit: self.limit.as_ref().map(Text::as_str),
+            tier: self.tier.as_ref().map(Text::as_str),
+            rate: self.rate.as_ref().map(Text::as_str),
+            algorithm: self.algorithm.as_ref().map(Text::as_str),
+            key: self.key.as_str(),
+            cost: self.cost,
+        }
+    }
+}
+
+impl Question<'_> {
+    /// The one charge that it is about, if it is about one.
+    fn single(&self) -> Result<Option<Given<'_>>, Box<Answer>> {
+        let text = |text: &'_ Option<Text<'_>>| text.is_some();
+        let named = text(&self.limit) || text(&self.rate) || text(&self.tier) || text(&self.algorithm);
+        match &self.key {
+            Some(key) => Ok(Some(Given {
+                limit: self.limit.as_ref().map(Text::as_str),
+                tier: self.tier.as_ref().map(Text::as_str),
+                rate: self.rate.as_ref().map(Text::as_str),
+                algorithm: self.algorithm.as_ref().map(Text::as_str),
+                key: key.as_str(),
+                cost: self.cost,
+            })),
+            None if named || self.cost.is_some() => {
+                Err(bad("bad_request", "`key` is missing: whom is it charged to?"))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl<'a> Given<'a> {
+    fn charge(&self) -> Result<Charge<'a>, Box<Answer>> {
+        if self.key.is_empty() || self.key.len() > KEY_BYTES {
+            return Err(bad("bad_request", "`key` must have 1 to 1024 bytes"));
+        }
+        let cost = match self.cost {
+            None => NonZeroU64::MIN,
+            Some(cost) => NonZeroU64::new(cost).ok_or_else(|| {
+                bad("bad_request", "`cost` must be at least 1; to look without charging, use /v1/peek")
+            })?,
+        };
+        let by = match (self.limit, self.rate) {
+            (Some(limit), None) if self.algorithm.is_none() => Chosen::Limit(limit, self.tier),
+            (Some(_), None) => {
+                return Err(bad("bad_request", "a `limit` has an algorithm of its own; leave it out"));
+            }
+            (None, Some(_)) if self.tier.is_some() => {
+                return Err(bad("bad_request", "a `rate` is the same for every tier; leave it out"));
+            }
+            (None, Some(rate)) => Chosen::Rate(parse(rate)?, algorithm(self.algorithm)?),
+            (Some(_), Some(_)) => return Err(bad("bad_request", "send a `limit` or a `rate`, not both")),
+            (None, None) => {
+                return Err(bad(
+                    "bad_request",
+                    "send a `limit` of the policy, or a `rate` such as \"100/min\"",
+                ));
+            }
+        };
+        Ok(Charge { by, key: self.key, cost })
+    }
+}
+
+fn parse(rate: &str) -> Result<Rate, Box<Answer>> {
+    rate.parse().map_err(|error: threshold::RateError| bad("bad_rate", &format!("`rate`: {error}")))
+}
+
+fn algorithm(name: Option<&str>) -> Result<AlgorithmKind, Box<Answer>> {
+    let Some(name) = name else { return Ok(AlgorithmKind::default()) };
+    AlgorithmKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let known = AlgorithmKind::ALL.map(AlgorithmKind::name).join(", ");
+        bad("bad_request", &format!("`algorithm`: there is no {name:?}; there are {known}"))
+    })
+}
+
+/// Why a charge could not be made.
+fn refused(error: ChargeError) -> Box<Answer> {
+    match &error {
+        ChargeError::Store(_) => Box::new(Answer::unavailable()),
+        ChargeError::NoLimit { .. } => {
+            Box::new(Answer::new(StatusCode::NOT_FOUND, "no_such_limit", &error.to_string()))
+        }
+        ChargeError::Receipt | ChargeError::TooMuch(_) => unprocessable("bad_receipt", &error.to_string()),
+        _ => unprocessable("cannot_be_charged", &error.to_string()),
+    }
+}
+
+/// The same, for one of many.
+fn placed(answer: Answer, place: usize) -> Box<Answer> {
+    Box::new(answer.with("place", place))
+}

@@ -1,0 +1,234 @@
+//! JSON on its way in: bounded, and with a remedy for whatever is wrong with it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use threshold::policy::nearest;
+use threshold_http::Answer;
+
+/// The largest body.
+pub(super) const BODY_BYTES: usize = 1024 * 1024;
+/// How long a body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The body of a question, read whole.
+pub(super) async fn body(request: Request<Incoming>) -> Result<Bytes, Box<Answer>> {
+    json_only(request.headers())?;
+    let mut body = request.into_body();
+    if body.size_hint().lower() > BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    // The first piece is the whole body as a rule, and is here already.
+    let first = match next(&mut body).await? {
+        Some(first) if body.is_end_stream() => return bounded(first),
+        first => first.unwrap_or_default(),
+    };
+    let mut all = BytesMut::from(first);
+    let rest = async {
+        while let Some(piece) = next(&mut body).await? {
+            all.extend_from_slice(&piece);
+            if all.len() > BODY_BYTES {
+                return Err(too_large());
+            }
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(BODY_TIMEOUT, rest).await {
+        Ok(read) => read?,
+        Err(_) => return Err(late()),
+    }
+    bounded(all.freeze())
+}
+
+fn bounded(body: Bytes) -> Result<Bytes, Box<Answer>> {
+    if body.len() > BODY_BYTES { Err(too_large()) } else { Ok(body) }
+}
+
+/// The next piece of a body.
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Box<Answer>> {
+    loop {
+        let frame = match tokio::time::timeout(BODY_TIMEOUT, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(_))) => return Err(bad("bad_body", "the body broke off; send it again")),
+            Err(_) => return Err(late()),
+        };
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+}
+
+/// Pages of strangers can make a browser send anything but this without asking first.
+fn json_only(headers: &HeaderMap) -> Result<(), Box<Answer>> {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        return Ok(());
+    }
+    let detail = "the body must be JSON; send `Content-Type: application/json`";
+    Err(Box::new(Answer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)))
+}
+
+/// Reads `body` as a question.
+pub(super) fn question<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Box<Answer>> {
+    serde_json::from_slice(body).map_err(|error| bad("bad_request", &explained(&error.to_string())))
+}
+
+/// What serde says, with a remedy where it names the fields that there are.
+fn explained(error: &str) -> String {
+    let Some((what, expected)) = error.split_once(", expected ") else {
+        return format!("{error}; /openapi.json says what can be sent");
+    };
+    let wrong = what.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix('`'));
+    let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    match wrong {
+        Some(wrong) => {
+            let place = expected.find(" at line").map_or("", |at| &expected[at..]);
+            match nearest(wrong, &known) {
+                Some(near) => format!("there is no field `{wrong}`{place}; did you mean `{near}`?"),
+                None => format!("there is no field `{wrong}`{place}; there are {}", known.join(", ")),
+            }
+        }
+        None => format!("{error}; /openapi.json says what can be sent"),
+    }
+}
+
+/// Something that makes no sense.
+pub(super) fn bad(error: &str, detail: &str) -> Box<Answer> {
+    Box::new(Answer::new(StatusCode::BAD_REQUEST, error, detail))
+}
+
+/// Something that reads well and cannot be done.
+pub(super) fn unprocessable(error: &str, detail: &str) -> Box<Answer> {
+    Box::new(Answer::new(StatusCode::UNPROCESSABLE_ENTITY, error, detail))
+}
+
+fn too_large() -> Box<Answer> {
+    Box::new(Answer::body_too_large(BODY_BYTES as u64))
+}
+
+fn late() -> Box<Answer> {
+    let detail = "the body took too long; send it at once";
+    Box::new(Answer::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+}
+
+/// Text, taken from where it stands if it can be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Text<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyText;
+        impl<'de> Visitor<'de> for AnyText {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(AnyText)
+    }
+}
+
+/// An address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address(pub(super) IpAddr);
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        let address = text.as_str().parse();
+        address.map(Self).map_err(|_| {
+            de::Error::custom("`ip` is no address; write one such as \"192.0.2.7\" or \"2001:db8::7\"")
+        })
+    }
+}
+
+/// Header fields, by name: a text or several.
+#[derive(Debug, Default)]
+pub(super) struct Lines<'a>(pub(super) Vec<(Text<'a>, Bytes)>);
+
+/// The most header fields.
+const MOST_LINES: usize = 200;
+
+impl<'de: 'a, 'a> Deserialize<'de> for Lines<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Lines<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("header fields by name, each a text or a list of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lines<'de>, A::Error> {
+                let mut lines = Vec::new();
+                while let Some(name) = map.next_key::<Text<'de>>()? {
+                    let Values(values) = map.next_value()?;
+                    lines.extend(values.into_iter().map(|value| (name.clone(), value)));
+                    if lines.len() > MOST_LINES {
+                        return Err(de::Error::custom("there are more than 200 header fields; send fewer"));
+                    }
+                }
+                Ok(Lines(lines))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The values of one header field.
+struct Values(Vec<Bytes>);
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrSeveral;
+        impl<'de> Visitor<'de> for OneOrSeveral {
+            type Value = Values;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Values, E> {
+                Ok(Values(vec![Bytes::copy_from_slice(text.as_bytes())]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Values, A::Error> {
+                let mut values = Vec::new();
+                while let Some(text) = list.next_element::<Text<'de>>()? {
+                    values.push(Bytes::copy_from_slice(text.as_str().as_bytes()));
+                    if values.len() > MOST_LINES {
+                        return Err(de::Error::custom("there are more than 200 header fields; send fewer"));
+                    }
+                }
+                Ok(Values(values))
+            }
+        }
+        deserializer.deserialize_any(OneOrSeveral)
+    }
+}

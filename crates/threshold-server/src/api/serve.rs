@@ -1,0 +1,98 @@
+//! One connection of somebody who asks.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+
+use super::Shared;
+use super::answer::{Asked, answer};
+use crate::workers::told;
+
+/// How long a head may take, and how long a connection is kept alive without one.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
+const HEADER_BYTES: usize = 64 * 1024;
+
+/// A connection, before anything was read from it.
+pub(super) struct Accepted {
+    stream: std::net::TcpStream,
+    peer: IpAddr,
+    _place: Place,
+}
+
+/// A connection's place among the others, given back when it is dropped.
+struct Place(Arc<Shared>);
+
+impl Accepted {
+    pub(super) fn new(stream: std::net::TcpStream, peer: IpAddr, shared: &Arc<Shared>) -> Self {
+        shared.connections.fetch_add(1, Ordering::AcqRel);
+        Self { stream, peer, _place: Place(Arc::clone(shared)) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_one();
+    }
+}
+
+/// Serves who arrives.
+pub(super) async fn work(
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<bool>,
+    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
+) {
+    while let Some(accepted) = arrivals.recv().await {
+        tokio::spawn(serve(accepted, Arc::clone(&shared), stopped.clone()));
+    }
+    // The last ones are still served.
+    std::future::pending::<()>().await;
+}
+
+async fn serve(accepted: Accepted, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let Accepted { stream, peer, _place } = accepted;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(HEADER_BYTES)
+        .pipeline_flush(true);
+    let mut speaking = pin!(builder.serve_connection(TokioIo::new(stream), Front { shared, peer }));
+    // How it ends is the client's business.
+    tokio::select! {
+        _ = speaking.as_mut() => return,
+        () = told(&mut stopped) => speaking.as_mut().graceful_shutdown(),
+    }
+    let _ = speaking.await;
+}
+
+/// Where questions arrive.
+struct Front {
+    shared: Arc<Shared>,
+    peer: IpAddr,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Front {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (shared, peer) = (Arc::clone(&self.shared), self.peer);
+        Box::pin(async move { Ok(answer(&shared, Asked { request, peer }).await) })
+    }
+}

@@ -1,0 +1,388 @@
+//! Charges that callers name themselves: a limit of the policy or a rate, a key and a cost. They enter the path of a
+//! decision at the plan: nobody is identified, and nothing is held against anybody.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use threshold_core::{
+    Action, Algorithm, AlgorithmKind, Clock, Ledger, LimitError, LimitId, MAX_STEPS, Outcome, Rate, Retry,
+    Span, Step, Store, StoreError, Timestamp,
+};
+
+use super::decide::{Asked, Part};
+use super::names::{About, Blames};
+use super::rules::{Rule, Secrets};
+use super::select::{Plan, Planned, Request, Role, Selecting, Skipped};
+use super::subject::{SubjectKeys, adhoc, seal};
+use super::{Asking, Engine, Extras, State};
+use crate::identify::{Doubts, Facts, Identity};
+use crate::policy::{Layer, nearest};
+use crate::route::Path;
+
+/// The name of limits that are nobody's but the caller's.
+const ADHOC: &str = "adhoc";
+
+/// The most steps of one charge: a limit and its gate under two secrets, and one more for an override.
+const MOST_STEPS: usize = 5;
+
+/// What is charged to whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// By which limit.
+    pub by: Chosen<'a>,
+    /// To whom: a name of the caller's own, which meets no subject of requests.
+    pub key: &'a str,
+    /// How much.
+    pub cost: NonZeroU64,
+}
+
+/// A limit, as a caller names it.
+#[derive(Clone, Copy, Debug)]
+pub enum Chosen<'a> {
+    /// A limit of the policy; with a tier where the limit takes its rate from those.
+    Limit(&'a str, Option<&'a str>),
+    /// A rate of the caller's own. The same key under another rate of the same period is still the same count.
+    Rate(Rate, AlgorithmKind),
+}
+
+/// What came of a charge.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Charged {
+    /// The limit's id.
+    pub limit: &'static str,
+    /// Its layer; none for a rate of the caller's own.
+    pub layer: Option<Layer>,
+    /// True if the limit allows it. Whether it was charged also depends on those that were asked together with it.
+    pub allowed: bool,
+    /// The capacity that was judged against.
+    pub capacity: u64,
+    /// How many more of cost 1 would be allowed at this instant.
+    pub remaining: u64,
+    /// When the same charge is allowed.
+    pub retry: Retry,
+    /// How long until the key is as new, if nothing else is charged.
+    pub reset: Duration,
+    /// The store's time of the decision.
+    pub at: Timestamp,
+    /// By which it can be given back; none if nothing was charged.
+    pub receipt: Option<Receipt>,
+}
+
+/// Proves a charge, so that nobody gives back what was never charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    at: u64,
+    cost: u64,
+    seal: [u64; 2],
+}
+
+/// A charge that cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChargeError {
+    /// There is no such limit.
+    #[error("there is no limit {limit:?}; {remedy}")]
+    NoLimit {
+        /// What was asked for.
+        limit: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// It is switched off.
+    #[error("limit {0:?} is switched off; set `enforce`, or ask for another")]
+    Off(&'static str),
+    /// It needs a tier.
+    #[error("limit {limit:?} takes its rate from a tier, and {what}; name one of {tiers}")]
+    Tier {
+        /// The limit.
+        limit: &'static str,
+        /// What is wrong with the tier.
+        what: String,
+        /// Those there are.
+        tiers: String,
+    },
+    /// It counts how many there are at the same time.
+    #[error("limit {0:?} counts how many there are at the same time, which no charge ends; ask for a rate")]
+    Concurrency(String),
+    /// The rate cannot be represented.
+    #[error(transparent)]
+    Rate(#[from] LimitError),
+    /// They do not fit into one operation.
+    #[error("these charges need more than {} steps as one; send fewer", MAX_STEPS)]
+    TooMany,
+    /// The receipt is of another charge, or of none.
+    #[error(
+        "this receipt is not of such a charge; send back the one that came with it, with the same limit and key"
+    )]
+    Receipt,
+    /// More is to be given back than was charged.
+    #[error("{0} were charged, and no more can be given back")]
+    TooMuch(u64),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Charges made ready: what is asked, and which steps are whose.
+#[derive(Default)]
+struct Charging {
+    asked: Asked,
+    steps: Vec<Range<usize>>,
+}
+
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Charges all of `charges`, or none of them if one is refused: one atomic operation.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be made, or the store could make no decision.
+    pub async fn charge(&self, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
+        let mut charging = self.charging(charges)?;
+        charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
+        if !charging.asked.outcome.admitted()
+            && let Some(gates) = charging.asked.close()
+        {
+            self.store.apply(&gates).await?;
+        }
+        Ok(charging.results(charges, Some(&self.subject_keys)))
+    }
+
+    /// What [`charge`](Self::charge) would answer now; charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`charge`](Self::charge).
+    pub async fn peek_charges(&self, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
+        let mut charging = self.charging(charges)?;
+        charging.asked.outcome = self.store.peek(&charging.asked.plan.batch).await?;
+        Ok(charging.results(charges, None))
+    }
+
+    /// Gives back up to what `receipt` proves of a charge, as far as it is still felt. Once for each receipt: a second
+    /// time takes back what others were charged.
+    ///
+    /// # Errors
+    ///
+    /// If the receipt is not of this limit and key, if more is to be given back than was charged, or if the store fails.
+    pub async fn refund_charge(
+        &self,
+        charge: &Charge<'_>,
+        receipt: &Receipt,
+    ) -> Result<Charged, ChargeError> {
+        let mut charging = self.charging(std::slice::from_ref(charge))?;
+        let Some(first) = charging.asked.plan.batch.steps().first() else { return Err(ChargeError::Receipt) };
+        if !receipt.is_of(first, &self.subject_keys) {
+            return Err(ChargeError::Receipt);
+        }
+        if charge.cost.get() > receipt.cost {
+            return Err(ChargeError::TooMuch(receipt.cost));
+        }
+        // Whatever the verdicts were, what was charged was admitted.
+        let batch = &charging.asked.plan.batch;
+        let mut outcome = self.store.peek(batch).await?;
+        (outcome.at, outcome.charged) = (Timestamp::from_micros(receipt.at), true);
+        outcome.verdicts.iter_mut().for_each(|verdict| verdict.retry = Retry::Now);
+        self.store.refund(batch, &outcome).await?;
+        charging.asked.outcome = self.store.peek(batch).await?;
+        charging.results(std::slice::from_ref(charge), None).pop().ok_or(ChargeError::Receipt)
+    }
+
+    fn charging(&self, charges: &[Charge<'_>]) -> Result<Charging, ChargeError> {
+        let state = self.state.load();
+        let mut charging = Charging::default();
+        for charge in charges {
+            let from = charging.asked.plan.steps.len();
+            if from + MOST_STEPS > MAX_STEPS {
+                return Err(ChargeError::TooMany);
+            }
+            match charge.by {
+                Chosen::Limit(limit, tier) => {
+                    let rule = find(&state, limit)?;
+                    self.plan_limit(&state, (rule, tier), charge, &mut charging.asked.plan)?;
+                }
+                Chosen::Rate(rate, kind) => {
+                    plan_rate(&self.secrets, (rate, kind), charge, &mut charging.asked.plan)?;
+                }
+            }
+            charging.steps.push(from..charging.asked.plan.steps.len());
+        }
+        Ok(charging)
+    }
+
+    /// Plans a limit of the policy, with the overrides that hold for everyone.
+    fn plan_limit(
+        &self,
+        state: &State,
+        (rule, tier): (&Rule, Option<&str>),
+        charge: &Charge<'_>,
+        plan: &mut Plan,
+    ) -> Result<(), ChargeError> {
+        let frame = &state.rules.frame;
+        let index = match tier {
+            Some(name) => {
+                Some(frame.tier(name).ok_or_else(|| no_tier(state, rule, &format!("there is no {name:?}")))?)
+            }
+            None => frame.unknown_tier,
+        };
+        let nobody = std::net::Ipv4Addr::UNSPECIFIED.into();
+        let facts = Facts { peer: nobody, method: "", host: None, path: "/", bytes: None, headers: &() };
+        let identity = Identity {
+            client: nobody,
+            tenant: None,
+            tenant_verified: false,
+            tier: None,
+            user: None,
+            user_kind: None,
+            doubts: Doubts::new(),
+        };
+        let asking = Asking { facts: &facts, identity: &identity, extras: Extras::default() };
+        let path = Path::read("/").expect("this is a path");
+        let routes = frame.routes.matches("", None, &path);
+        let mut request = Request::new(frame, &asking, (&path, &routes), self.edge.now());
+        request.asker.named(charge.key, index);
+        (request.charge, request.varies) = (Some(charge.cost), true);
+        match Selecting::new(&state.overrides, &request).try_add(rule, plan) {
+            Ok(()) => Ok(()),
+            Err(Skipped::Off) => Err(ChargeError::Off(rule.name)),
+            Err(Skipped::Tier) => Err(no_tier(state, rule, "none was named")),
+            Err(_) => Err(ChargeError::Concurrency(rule.name.to_owned())),
+        }
+    }
+}
+
+/// The limit called `limit`.
+fn find<'a>(state: &'a State, limit: &str) -> Result<&'a Rule, ChargeError> {
+    state.rules.limit(limit).ok_or_else(|| {
+        let known: Vec<&str> = state.rules.limits().map(|rule| rule.name).collect();
+        let remedy = match nearest(limit, &known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "name one of the policy, or send a `rate`".to_owned(),
+        };
+        ChargeError::NoLimit { limit: limit.to_owned(), remedy }
+    })
+}
+
+fn no_tier(state: &State, rule: &Rule, what: &str) -> ChargeError {
+    let tiers = state.rules.frame.tiers.join(", ");
+    ChargeError::Tier { limit: rule.name, what: what.to_owned(), tiers }
+}
+
+/// Plans a rate of the caller's own.
+fn plan_rate(
+    secrets: &Secrets,
+    (rate, kind): (Rate, AlgorithmKind),
+    charge: &Charge<'_>,
+    plan: &mut Plan,
+) -> Result<(), ChargeError> {
+    if kind == AlgorithmKind::Concurrency {
+        return Err(ChargeError::Concurrency(ADHOC.to_owned()));
+    }
+    let algorithm = Algorithm::new(kind, &rate)?;
+    let id = LimitId::new(ADHOC).expect("this is a limit's id");
+    let keys = secrets.keys(&id, &algorithm, rate.unit());
+    let subject = adhoc(charge.key);
+    for (keys, role) in keys.all().zip([Role::Limit, Role::Previous]) {
+        let step = Step::consume(keys.key_of(&subject), algorithm, charge.cost);
+        plan.push(&step, Planned { about: adhoc_about(), role });
+    }
+    Ok(())
+}
+
+/// What decisions say of every rate of a caller's own: one and the same, for there is no end of those.
+fn adhoc_about() -> &'static About {
+    static ABOUT: LazyLock<About> = LazyLock::new(|| About {
+        limit: ADHOC,
+        layer: Layer::User,
+        rate: Rate::new(1, Span::SECOND).expect("this is a rate"),
+        category: None,
+        routes: None,
+        error: "rate_limited",
+        silent: false,
+        bytes: false,
+        blames: Blames::Nobody,
+    });
+    &ABOUT
+}
+
+impl Charging {
+    /// What came of each charge; with receipts where `keys` seal them.
+    fn results(&self, charges: &[Charge<'_>], keys: Option<&SubjectKeys>) -> Vec<Charged> {
+        let parts: Vec<Part<'_>> = self.asked.parts().collect();
+        let each = self.steps.iter().zip(charges);
+        each.filter_map(|(steps, charge)| result(&parts[steps.clone()], &self.asked.outcome, charge, keys))
+            .collect()
+    }
+}
+
+fn result(
+    parts: &[Part<'_>],
+    outcome: &Outcome,
+    charge: &Charge<'_>,
+    keys: Option<&SubjectKeys>,
+) -> Option<Charged> {
+    // The one that refuses, or else the limit itself, which comes first.
+    let told = parts.iter().find(|part| part.refuses()).or_else(|| parts.first())?;
+    let first = parts.first()?;
+    let mut retry = parts.iter().filter(|part| part.refuses()).map(|part| part.verdict.retry).max();
+    if let Some(Retry::After(wait)) = retry {
+        // A gate that was closed just now keeps out for longer.
+        let blocked = parts.iter().filter(|part| part.planned.role == Role::Gate);
+        let gate = blocked.map(|part| part.step.algorithm.period()).max().unwrap_or(Span::ZERO);
+        let closing = !parts.iter().any(|part| part.planned.role == Role::Gate && part.refuses());
+        retry = Some(Retry::After(if closing { wait.max(gate) } else { wait }));
+    }
+    let about = first.planned.about;
+    let receipt =
+        keys.filter(|_| first.charged).map(|keys| Receipt::new(first.step, outcome.at, charge.cost, keys));
+    Some(Charged {
+        limit: about.limit,
+        layer: matches!(charge.by, Chosen::Limit(..)).then_some(about.layer),
+        allowed: retry.is_none(),
+        capacity: first.verdict.limit,
+        remaining: told.verdict.remaining.min(first.verdict.remaining),
+        retry: retry.unwrap_or(Retry::Now),
+        reset: first.verdict.reset.into(),
+        at: outcome.at,
+        receipt,
+    })
+}
+
+impl Receipt {
+    fn new(step: &Step, at: Timestamp, cost: NonZeroU64, keys: &SubjectKeys) -> Self {
+        let (at, cost) = (at.as_micros(), cost.get());
+        Self { at, cost, seal: seal(keys.current(), step, at, cost) }
+    }
+
+    /// True if it proves a charge by `step`.
+    fn is_of(&self, step: &Step, keys: &SubjectKeys) -> bool {
+        let consumes = matches!(step.action, Action::Consume(_));
+        consumes && keys.all().any(|key| seal(key, step, self.at, self.cost) == self.seal)
+    }
+}
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, cost, seal: [low, high] } = self;
+        write!(f, "{at:x}.{cost:x}.{low:016x}{high:016x}")
+    }
+}
+
+impl FromStr for Receipt {
+    type Err = ChargeError;
+
+    fn from_str(text: &str) -> Result<Self, ChargeError> {
+        let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| ChargeError::Receipt);
+        let mut pieces = text.splitn(3, '.');
+        let mut piece = || pieces.next().ok_or(ChargeError::Receipt);
+        let (at, cost, seal) = (number(piece()?)?, number(piece()?)?, piece()?);
+        match (seal.len(), seal.split_at_checked(16)) {
+            (32, Some((low, high))) => Ok(Self { at, cost, seal: [number(low)?, number(high)?] }),
+            _ => Err(ChargeError::Receipt),
+        }
+    }
+}
