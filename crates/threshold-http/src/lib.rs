@@ -31,6 +31,7 @@
 //! | [`respond`] | every answer of every surface: statuses, bodies, headers |
 //! | [`delay`] | the bounded pool of those who are held back |
 //! | [`body`] | bodies that are metered on their way in, and that end what a request holds on their way out |
+//! | `websocket` | limits for messages (feature `websocket`) |
 //! | [`extract`] | what handlers of axum may ask for (feature `axum`) |
 
 pub mod body;
@@ -44,9 +45,11 @@ mod login;
 mod place;
 pub mod respond;
 pub mod service;
+#[cfg(feature = "websocket")]
+pub mod websocket;
 
 pub use facts::{Fields, Peer, facts};
 pub use layer::ThresholdLayer;
 pub use place::Place;
 pub use respond::Answer;
-pub use service::{Allowed, Client, ThresholdService};
+pub use service::{Allowed, Client, ThresholdService, client};

@@ -52,6 +52,10 @@ pub struct Client {
     pub address: IpAddr,
     /// The tenant.
     pub tenant: Option<String>,
+    /// Whether a token or a trusted proxy vouches for the tenant.
+    pub tenant_verified: bool,
+    /// The tier that a token or a trusted proxy names.
+    pub tier: Option<String>,
     /// The user.
     pub user: Option<String>,
     /// Whether a token or a trusted proxy vouches for the user.
@@ -248,10 +252,34 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
     }
 }
 
-fn client(identity: &Identity<'_>) -> Client {
+impl Client {
+    /// Whoever is at `address`, and nothing else is known of.
+    #[must_use]
+    pub const fn new(address: IpAddr) -> Self {
+        Self { address, tenant: None, tenant_verified: false, tier: None, user: None, verified: false }
+    }
+
+    /// The same as a user whom the application has recognised.
+    #[must_use]
+    pub fn with_user(self, user: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), verified: true, ..self }
+    }
+
+    /// The same of a tenant and its tier, which the application knows.
+    #[must_use]
+    pub fn with_tenant(self, tenant: impl Into<String>, tier: Option<String>) -> Self {
+        Self { tenant: Some(tenant.into()), tenant_verified: true, tier, ..self }
+    }
+}
+
+/// Who was identified.
+#[must_use]
+pub fn client(identity: &Identity<'_>) -> Client {
     Client {
         address: identity.client,
         tenant: identity.tenant.as_deref().map(str::to_owned),
+        tenant_verified: identity.tenant_verified,
+        tier: identity.tier.as_deref().map(str::to_owned),
         user: identity.user.as_deref().map(str::to_owned),
         verified: identity.user_kind.is_some_and(|kind| kind.verified()),
     }

@@ -7,7 +7,8 @@
 //! | `serve` | one connection: TLS, HTTP/1.1 or HTTP/2, its limits |
 //! | `proxy` | one request: limits around it, on to the application and back |
 //! | `upstream` | which application, and the connections to it that are kept |
-//! | `upgrade` | connections that become something else, such as WebSockets |
+//! | `upgrade` | connections that become something else |
+//! | `websocket` | those that become WebSockets with limits on their messages |
 //! | `headers`, `body`, `linger`, `tls`, `trouble` | what their names say |
 //!
 //! One thread accepts connections and hands each to a worker, which serves it to its end. Workers share nothing that a
@@ -25,6 +26,7 @@ mod tls;
 mod trouble;
 mod upgrade;
 mod upstream;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

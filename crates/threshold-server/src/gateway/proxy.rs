@@ -15,9 +15,9 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use threshold::UniqueIds;
-use threshold_http::Answer;
 use threshold_http::body::{Held, RequestBody};
 use threshold_http::respond::is_grpc;
+use threshold_http::{Answer, Fields, client, facts};
 use tower_service::Service;
 
 use super::body::{Progress, ProxyBody, Timed};
@@ -27,6 +27,7 @@ use super::settings::Settings;
 use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
 use super::upstream::{Answered, ConnectError, Outgoing, Pool, SendError};
+use super::websocket::{ServerTerms, Terms};
 
 /// A request of a client.
 type Asking = Box<Request<RequestBody<Timed<Incoming>>>>;
@@ -75,12 +76,14 @@ impl Service<Request<RequestBody<Timed<Incoming>>>> for Proxy {
 
 impl Proxy {
     async fn handle(&self, mut request: Asking) -> Response<ProxyBody> {
+        // Before the head becomes what the application is to see.
+        let terms = self.terms(&mut request);
         let (id, introduced) = match self.prepare(&mut request) {
             Ok(prepared) => prepared,
             Err(answer) => return answer.into_response_to(request.headers()).map(Either::Right),
         };
         let grpc = is_grpc(request.headers());
-        let mut response = match self.hand_on(request, introduced).await {
+        let mut response = match self.hand_on(request, introduced, terms).await {
             Ok(response) => response,
             Err(answer) if grpc => answer.into_grpc_response().map(Either::Right),
             Err(answer) => answer.into_response().map(Either::Right),
@@ -122,12 +125,13 @@ impl Proxy {
         &self,
         mut request: Asking,
         introduced: Option<Introduced>,
+        terms: Option<Box<ServerTerms>>,
     ) -> Result<Response<ProxyBody>, Box<Answer>> {
         let Settings { upstreams, numbers, .. } = &*self.settings;
         let targets = upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
         let upgrade =
             headers::wanted_upgrade(request.headers()).filter(|_| request.version() < Version::HTTP_2);
-        let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request));
+        let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request, terms));
         let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
         let outgoing = Outgoing::new(request, introduced);
@@ -149,11 +153,31 @@ impl Proxy {
     }
 
     /// What an upgraded connection goes on with: its client, and what the request holds.
-    fn upgrading<B>(&self, request: &mut Request<B>) -> Option<Upgrading> {
+    fn upgrading<B>(&self, request: &mut Request<B>, terms: Option<Box<ServerTerms>>) -> Option<Upgrading> {
         let extensions = request.extensions_mut();
         let held = extensions.remove::<Held>();
         let connection = Arc::clone(&self.client.connection);
-        extensions.remove::<OnUpgrade>().map(|client| Upgrading { client, connection, held })
+        let terms = terms.map(|terms| *terms);
+        extensions.remove::<OnUpgrade>().map(|client| Upgrading { client, connection, held, terms })
+    }
+
+    /// What the messages of a WebSocket are limited by, if `request` opens one and they are.
+    fn terms<B>(&self, request: &mut Request<B>) -> Option<Box<ServerTerms>> {
+        let messages = self.settings.messages.as_ref()?;
+        let wanted = headers::wanted_upgrade(request.headers())?;
+        if request.version() >= Version::HTTP_2 || !wanted.as_bytes().eq_ignore_ascii_case(b"websocket") {
+            return None;
+        }
+        let terms = {
+            let fields = Fields(request.headers());
+            let facts = facts(request, &fields, self.client.introduction.peer());
+            let client = client(&self.settings.engine.identify(&facts));
+            let limited = messages.connect(client, facts.host, facts.path);
+            Terms { limited, most: messages.max_bytes(), id_field: messages.id_field().to_owned() }
+        };
+        // What is compressed cannot be read; whoever does not offer it is not given it.
+        request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
+        Some(Box::new(terms))
     }
 
     fn respond(&self, answered: Answered, client: Option<Upgrading>) -> Response<ProxyBody> {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use http::HeaderName;
 use rustls::ServerConfig;
 use threshold::engine::Rules;
-use threshold::policy::{GatewayNumbers, Policy};
+use threshold::policy::{GatewayNumbers, Policy, WebSocket};
 use threshold_http::delay::DelayPool;
 use threshold_http::respond::Shown;
 
 use super::tls;
 use super::upstream::Upstreams;
+use super::websocket::Limiter;
 use crate::engine::{Engine, Layer};
 
 /// What the gateway goes by.
@@ -23,6 +24,9 @@ pub(crate) struct Settings {
     pub(super) untrusted: Vec<HeaderName>,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) layer: Layer,
+    pub(super) engine: Arc<Engine>,
+    /// What WebSocket messages are limited by, if they are.
+    pub(super) messages: Option<Limiter>,
     delays: DelayPool,
 }
 
@@ -32,6 +36,7 @@ pub(crate) struct Prepared {
     upstreams: Upstreams,
     tls: Option<Arc<ServerConfig>>,
     legacy: bool,
+    websocket: Option<WebSocket>,
 }
 
 impl Prepared {
@@ -42,6 +47,7 @@ impl Prepared {
             numbers: gateway.map(|gateway| gateway.numbers()).unwrap_or_default(),
             upstreams: Upstreams::new(policy, upstream)?,
             tls: gateway.and_then(|gateway| gateway.tls.as_ref()).map(tls::config).transpose()?,
+            websocket: policy.websocket.clone(),
             legacy: policy.server.as_ref().is_none_or(|server| server.legacy_headers),
         })
     }
@@ -55,7 +61,7 @@ impl Prepared {
 impl Settings {
     /// The settings for the limits that `engine` has in force, in the place of those `before`.
     pub(crate) fn new(prepared: Prepared, engine: &Arc<Engine>, before: Option<&Self>) -> Self {
-        let Prepared { numbers, upstreams, tls, legacy } = prepared;
+        let Prepared { numbers, upstreams, tls, legacy, websocket } = prepared;
         let rules = engine.rules();
         let untrusted = rules.identity_headers().filter_map(|name| name.parse().ok()).collect();
         // Those who are held back stay counted, unless there may be another number of them.
@@ -70,7 +76,13 @@ impl Settings {
         if tls.is_none() {
             layer = layer.insecure_cookies();
         }
-        Self { numbers, upstreams, rules, untrusted, tls, layer, delays }
+        let limited = websocket.is_some() || rules.has_messages();
+        let messages = limited.then(|| {
+            let limiter = Limiter::new(Arc::clone(engine)).delaying(delays.clone());
+            limiter.reading(&websocket.unwrap_or_default())
+        });
+        let engine = Arc::clone(engine);
+        Self { numbers, upstreams, rules, untrusted, tls, layer, engine, messages, delays }
     }
 
     pub(super) fn trusts(&self, peer: IpAddr) -> bool {

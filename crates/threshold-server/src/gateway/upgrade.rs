@@ -17,6 +17,7 @@ use super::body::ProxyBody;
 use super::connections::Member;
 use super::headers;
 use super::upstream::Wire;
+use super::websocket::{ServerTerms, relay};
 
 const BUFFER: usize = 16 * 1024;
 
@@ -26,6 +27,8 @@ pub(super) struct Upgrading {
     pub(super) connection: Arc<Member>,
     /// What its request holds, until the connection ends.
     pub(super) held: Option<Held>,
+    /// What its messages are limited by, if they are.
+    pub(super) terms: Option<ServerTerms>,
 }
 
 /// Answers the client as the application did, and joins the two.
@@ -35,7 +38,7 @@ pub(super) fn both(
     (application, received): (Wire, Bytes),
     silent: Duration,
 ) -> Response<ProxyBody> {
-    let Upgrading { client, connection, held } = upgrading;
+    let Upgrading { client, connection, held, terms } = upgrading;
     let protocol = response.headers().get(header::UPGRADE).cloned();
     let (mut parts, _) = response.into_parts();
     headers::strip_hop(&mut parts.headers);
@@ -46,9 +49,20 @@ pub(super) fn both(
     connection.upgraded();
     tokio::spawn(async move {
         if let Ok(client) = client.await {
+            let moved = AtomicBool::new(false);
+            let ear = &connection.ear;
+            let passing = async {
+                match terms {
+                    Some(terms) => relay(client, (application, received), terms, (ear, &moved)).await,
+                    None => tokio::select! {
+                        () = join(client, (application, &received), &moved) => {}
+                        () = ear.leave() => {}
+                    },
+                }
+            };
             tokio::select! {
-                () = join(client, (application, &received), silent) => {}
-                () = connection.ear.leave() => {}
+                () = passing => {}
+                () = silence(&moved, silent) => {}
             }
         }
         drop(held);
@@ -56,23 +70,15 @@ pub(super) fn both(
     Response::from_parts(parts, Either::Right(Full::default()))
 }
 
-/// Passes bytes until both sides have ended, or one is broken or silent for too long.
-async fn join(client: Upgraded, (application, received): (Wire, &[u8]), silent: Duration) {
+/// Passes bytes until both sides have ended, or one is broken.
+async fn join(client: Upgraded, (application, received): (Wire, &[u8]), moved: &AtomicBool) {
     let (client_reads, mut client_writes) = split(TokioIo::new(client));
     let (application_reads, application_writes) = split(application);
-    let moved = AtomicBool::new(false);
-    let passing = async {
-        if client_writes.write_all(received).await.is_err() {
-            return;
-        }
+    if client_writes.write_all(received).await.is_ok() {
         tokio::join!(
-            pass(client_reads, application_writes, &moved),
-            pass(application_reads, client_writes, &moved)
+            pass(client_reads, application_writes, moved),
+            pass(application_reads, client_writes, moved)
         );
-    };
-    tokio::select! {
-        () = passing => {}
-        () = silence(&moved, silent) => {}
     }
 }
 

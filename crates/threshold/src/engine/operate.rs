@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -9,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use threshold_core::ledger::{Author, Change, Entry, MAX_SANCTION, Page, Query, Record, Written};
 use threshold_core::{
-    Action, Algorithm, Clock, Key, Ledger, Store, StoreError, SubjectId, SubjectKind, Timestamp,
+    Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, SubjectId, SubjectKind, Timestamp,
 };
 
 use super::overrides::{self, Override, OverrideError, Overrides};
@@ -18,6 +19,9 @@ use super::standings::{Counting, Held};
 use super::subject::Subjects;
 use super::{Engine, State};
 use crate::event::Event;
+
+/// Tells the paces of connections from all other keys.
+const PACE: u64 = u64::from_le_bytes(*b"own pace");
 
 /// What the ledger says of overrides and tenants.
 #[derive(Default)]
@@ -162,8 +166,15 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 
     /// The time here.
-    pub(crate) fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         self.edge.now()
+    }
+
+    /// Whether one connection keeps the pace that `algorithm` sets: in this process alone, and before anything that came is
+    /// read.
+    pub fn pace(&self, connection: u128, algorithm: &Algorithm) -> Retry {
+        let key = Key::from_raw(connection, PACE);
+        self.edge.act_now(&key, algorithm, Action::Consume(NonZeroU64::MIN)).1.retry
     }
 
     /// Charges something in this process alone; true if it was admitted.

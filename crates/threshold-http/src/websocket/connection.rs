@@ -1,0 +1,205 @@
+//! One connection, and the path of its messages.
+
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use threshold::engine::{Decision, Extras, Message};
+use threshold::identify::{Doubts, Facts, Identity, UserKind};
+use threshold::{Clock, Ledger, PermitId, Retry, Store};
+
+use super::limiter::{Incoming, Shared};
+use super::read::{Read, read};
+use super::refuse::{Refused, Said, Why};
+use crate::body::Held;
+use crate::later;
+use crate::place::Place;
+use crate::service::Client;
+
+/// A connection whose messages are limited.
+pub struct Connection<S, C, L> {
+    shared: Arc<Shared<S, C, L>>,
+    client: Client,
+    host: Option<String>,
+    path: String,
+    id: u128,
+    /// How many messages came.
+    messages: u64,
+}
+
+/// A message that goes on.
+#[derive(Default)]
+#[non_exhaustive]
+pub struct Passed {
+    /// The id by which its sender knows it, if it has one and limits count how many are in flight.
+    pub id: Option<String>,
+    /// What it holds: keep it until the message was answered.
+    pub held: Option<Held>,
+    /// True if it is over a limit and passes on grace.
+    pub warned: bool,
+}
+
+impl<S, C, L> Connection<S, C, L> {
+    pub(super) fn new(
+        shared: Arc<Shared<S, C, L>>,
+        client: Client,
+        (host, path): (Option<String>, String),
+    ) -> Self {
+        let id = shared.ids.next();
+        Self { shared, client, host, path, id, messages: 0 }
+    }
+}
+
+impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, C, L> {
+    /// Judges a message by all that it has to go through.
+    ///
+    /// # Errors
+    ///
+    /// What is to be done instead of handing it on.
+    pub async fn judge(&mut self, payload: &[u8]) -> Result<Passed, Box<Refused>> {
+        self.admit(payload.len() as u64)?;
+        self.judge_admitted(payload).await
+    }
+
+    /// The first part of [`judge`](Self::judge), for who has not read the message yet and knows its size: that, the pace of
+    /// the connection and how many messages it has sent.
+    ///
+    /// # Errors
+    ///
+    /// What is to be done instead of reading it.
+    pub fn admit(&mut self, bytes: u64) -> Result<(), Box<Refused>> {
+        let settings = &self.shared.settings;
+        if bytes > settings.max_payload {
+            return Err(self.refuse(&Why::Payload(settings.max_payload), &self.said(None, bytes)));
+        }
+        self.keep_pace()?;
+        self.messages += 1;
+        match self.shared.settings.lifetime {
+            Some(most) if self.messages > most => {
+                Err(self.refuse(&Why::Lifetime(most), &self.said(None, bytes)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the connection keeps its pace with something that is no message, such as a ping.
+    ///
+    /// # Errors
+    ///
+    /// What is to be done if it does not.
+    pub fn keep_pace(&self) -> Result<(), Box<Refused>> {
+        let Some(pace) = &self.shared.settings.pace else { return Ok(()) };
+        match self.shared.engine.pace(self.id, pace) {
+            Retry::Now => Ok(()),
+            retry => Err(self.refuse(&Why::Pace(pace.capacity(), retry), &self.said(None, 0))),
+        }
+    }
+
+    /// The second part of [`judge`](Self::judge), for a message that was admitted.
+    ///
+    /// # Errors
+    ///
+    /// What is to be done instead of handing it on.
+    pub async fn judge_admitted(&mut self, payload: &[u8]) -> Result<Passed, Box<Refused>> {
+        let read = read(payload, &self.shared.settings.names);
+        let bytes = payload.len() as u64;
+        let said = self.said(Some(&read), bytes);
+        if read.ambiguous {
+            return Err(self.refuse(&Why::Invalid("a field of the message comes twice; send it once"), &said));
+        }
+        let incoming =
+            Incoming { kind: read.kind.as_deref(), room: read.room.as_deref(), bytes, client: &self.client };
+        let cost = match self.shared.settings.cost.as_ref().map(|cost| cost(&incoming)) {
+            None => None,
+            Some(cost) => match u64::try_from(cost).ok().and_then(NonZeroU64::new) {
+                Some(cost) => Some(cost),
+                None => {
+                    return Err(self.refuse(&Why::Invalid("the cost of a message must be at least 1"), &said));
+                }
+            },
+        };
+        let key = self.shared.settings.key.as_ref().map(|key| key(&incoming));
+        let room = key.as_deref().or(incoming.room);
+        let message = Message { kind: incoming.kind, room, connection: self.id, bytes, cost };
+        // Without an id nobody can tell when it was answered.
+        let permit = read.id.as_ref().map(|_| PermitId::new(self.shared.ids.next()));
+        let mut decision = Place::take();
+        let extras = Extras { permit, message: Some(message), ..Extras::default() };
+        if self.decide(extras, &mut decision).await.is_err() {
+            return Err(self.refuse(&Why::Unavailable, &said));
+        }
+        if !decision.allowed() {
+            return Err(self.refuse(&Why::Decision(&decision), &said));
+        }
+        let held = Held::new(&self.shared.engine, decision.permits());
+        if !decision.delay().is_zero() {
+            self.hold_back(&decision, &said).await?;
+        }
+        let id = held.as_ref().and(read.id).map(Cow::into_owned);
+        Ok(Passed { id, held, warned: decision.warned() })
+    }
+
+    async fn decide(&self, extras: Extras<'_>, decision: &mut Decision) -> Result<(), threshold::StoreError> {
+        let host = self.host.as_deref();
+        let facts = Facts {
+            peer: self.client.address,
+            method: "GET",
+            host,
+            path: &self.path,
+            bytes: Some(0),
+            headers: &(),
+        };
+        let identity = self.identity();
+        self.shared.engine.decide_for_into(&facts, &identity, extras, decision).await
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        let Client { address, tenant, tenant_verified, tier, user, verified } = &self.client;
+        let kind = if *verified { UserKind::Proxy } else { UserKind::Cookie };
+        Identity {
+            client: *address,
+            tenant: tenant.as_deref().map(Cow::Borrowed),
+            tenant_verified: *tenant_verified,
+            tier: tier.as_deref().map(Cow::Borrowed),
+            user: user.as_deref().map(Cow::Borrowed),
+            user_kind: user.as_ref().map(|_| kind),
+            doubts: Doubts::new(),
+        }
+    }
+
+    /// Holds the message back as long as the decision says, if there is a place.
+    async fn hold_back(&self, decision: &Decision, said: &Said<'_>) -> Result<(), Box<Refused>> {
+        match self.shared.settings.delays.take() {
+            Some(_place) => {
+                tokio::time::sleep(decision.delay()).await;
+                Ok(())
+            }
+            None => {
+                let capacity = decision.quota().map_or(0, |quota| quota.capacity);
+                let retry = Retry::After(decision.delay().into());
+                Err(self.refuse(&Why::Pace(capacity, retry), said))
+            }
+        }
+    }
+
+    fn said<'a>(&self, read: Option<&'a Read<'_>>, bytes: u64) -> Said<'a> {
+        Said {
+            client_id: self.id,
+            kind: read.and_then(|read| read.kind.as_deref()),
+            id: read.and_then(|read| read.id.as_deref()),
+            bytes,
+        }
+    }
+
+    /// The gate: tells the hook, once, and says what is to be done.
+    #[cold]
+    fn refuse(&self, why: &Why<'_>, said: &Said<'_>) -> Box<Refused> {
+        let settings = &self.shared.settings;
+        let exceeded = why.exceeded(said);
+        if let (Some(hook), Some(exceeded)) = (&settings.hook, &exceeded) {
+            later::beside(hook(exceeded.clone()));
+        }
+        let then = why.then(said, self.shared.engine.now(), (settings.on_exceed, settings.close_code));
+        Box::new(Refused { exceeded, then })
+    }
+}
