@@ -68,7 +68,7 @@ impl App {
             Some(address) => {
                 let prepared = Prepared::new(&config.policy, upstream.as_deref())?;
                 let secure = prepared.is_secure();
-                let settings = Settings::new(prepared, &engine, None);
+                let settings = Settings::new(prepared, (&engine, &log), None);
                 let listener = bind("gateway", address).await?;
                 Some((Gateway::start(listener, settings, workers::count(), &log).map_err(io)?, secure))
             }

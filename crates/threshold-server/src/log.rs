@@ -1,7 +1,9 @@
 //! What the server says while it runs: lines for people, and events as JSON, all on the standard error.
 
+use serde_json::json;
 use threshold::event::Event;
 use threshold::{Clock as _, SystemClock};
+use threshold_http::websocket::Exceeded;
 
 use crate::output::{Output, Style, harmless};
 
@@ -33,6 +35,19 @@ impl Log {
     pub(crate) fn debug(&self, text: &str) {
         if self.debug {
             self.say(Style::Quiet, "debug", text);
+        }
+    }
+
+    /// A message that was refused. There may be many of those, so they are details.
+    pub(crate) fn refused_message(&self, exceeded: &Exceeded) {
+        if self.debug {
+            let Exceeded { kind, client_id, message_type, limit_id, observed, limit, retry_after_ms, .. } =
+                exceeded;
+            let event = json!({
+                "event": "message_refused", "type": kind, "clientId": client_id, "messageType": message_type,
+                "limitId": limit_id, "observed": observed, "limit": limit, "retryAfterMs": retry_after_ms,
+            });
+            Output::standard().error(&event.to_string());
         }
     }
 

@@ -93,7 +93,7 @@ impl Reloader {
         app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
         if let Some(gateway) = &app.gateway {
             let before = gateway.settings();
-            gateway.change(Settings::new(prepared, &app.engine, Some(&before)));
+            gateway.change(Settings::new(prepared, (&app.engine, &app.log), Some(&before)));
         }
         if let Some(api) = &app.api {
             api.change(api::Settings::new(&policy));

@@ -3,6 +3,7 @@
 
 pub(crate) mod application;
 pub(crate) mod client;
+pub(crate) mod echo;
 pub(crate) mod large;
 pub(crate) mod server;
 pub(crate) mod wire;

@@ -2,6 +2,8 @@
 
 #[path = "engine/agreement.rs"]
 mod agreement;
+#[path = "engine/charges.rs"]
+mod charges;
 #[path = "engine/common.rs"]
 mod common;
 #[path = "engine/corners.rs"]
@@ -22,6 +24,8 @@ mod layers;
 mod lists;
 #[path = "engine/login.rs"]
 mod login;
+#[path = "engine/messages.rs"]
+mod messages;
 #[path = "engine/overrides.rs"]
 mod overrides;
 #[path = "engine/properties.rs"]

@@ -14,6 +14,7 @@ use super::tls;
 use super::upstream::Upstreams;
 use super::websocket::Limiter;
 use crate::engine::{Engine, Layer};
+use crate::log::Log;
 
 /// What the gateway goes by.
 pub(crate) struct Settings {
@@ -60,7 +61,11 @@ impl Prepared {
 
 impl Settings {
     /// The settings for the limits that `engine` has in force, in the place of those `before`.
-    pub(crate) fn new(prepared: Prepared, engine: &Arc<Engine>, before: Option<&Self>) -> Self {
+    pub(crate) fn new(
+        prepared: Prepared,
+        (engine, log): (&Arc<Engine>, &Arc<Log>),
+        before: Option<&Self>,
+    ) -> Self {
         let Prepared { numbers, upstreams, tls, legacy, websocket } = prepared;
         let rules = engine.rules();
         let untrusted = rules.identity_headers().filter_map(|name| name.parse().ok()).collect();
@@ -79,7 +84,12 @@ impl Settings {
         let limited = websocket.is_some() || rules.has_messages();
         let messages = limited.then(|| {
             let limiter = Limiter::new(Arc::clone(engine)).delaying(delays.clone());
-            limiter.reading(&websocket.unwrap_or_default())
+            let log = Arc::clone(log);
+            let limiter = limiter.reading(&websocket.unwrap_or_default());
+            limiter.on_limit_exceeded(move |exceeded| {
+                log.refused_message(&exceeded);
+                std::future::ready(())
+            })
         });
         let engine = Arc::clone(engine);
         Self { numbers, upstreams, rules, untrusted, tls, layer, engine, messages, delays }

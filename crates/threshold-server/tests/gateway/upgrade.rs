@@ -1,84 +1,23 @@
 //! WebSockets through the gateway.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-
 use futures_util::{SinkExt as _, StreamExt as _};
-use http::{HeaderMap, Request, StatusCode};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Response as Accepted};
+use http::{HeaderMap, StatusCode};
+use tokio::net::TcpStream;
+use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async, client_async};
 
 use crate::support::application::Application;
+use crate::support::echo::{Echo, Socket, exchange};
 use crate::support::server::Server;
 use crate::support::wire::{soon, until};
-
-type Socket = WebSocketStream<TcpStream>;
-
-/// An application that sends every message back, ends at `bye` and breaks at `break`.
-struct Echo {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<HeaderMap>>>,
-    serving: JoinHandle<()>,
-}
-
-impl Echo {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<HeaderMap>>> = Arc::default();
-        let heard = Arc::clone(&asked);
-        let serving = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(echo(stream, Arc::clone(&heard)));
-            }
-        });
-        Self { address, asked, serving }
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-#[expect(clippy::result_large_err, reason = "what the library asks for")]
-async fn echo(stream: TcpStream, heard: Arc<Mutex<Vec<HeaderMap>>>) {
-    let accept = |request: &Request<()>, mut response: Accepted| -> Result<Accepted, ErrorResponse> {
-        heard.lock().unwrap().push(request.headers().clone());
-        response.headers_mut().insert("x-application", "echo".parse().unwrap());
-        Ok(response)
-    };
-    let Ok(mut socket) = accept_hdr_async(stream, accept).await else { return };
-    while let Some(Ok(message)) = socket.next().await {
-        match &message {
-            Message::Text(text) if text.as_str() == "bye" => {
-                let frame = CloseFrame { code: CloseCode::Library(4000), reason: "as you wish".into() };
-                socket.close(Some(frame)).await.unwrap();
-            }
-            Message::Text(text) if text.as_str() == "break" => return,
-            Message::Text(_) | Message::Binary(_) => socket.send(message).await.unwrap(),
-            _ => {}
-        }
-    }
-}
 
 /// Connects through the gateway; gives the headers of the answer as well.
 async fn connect(server: &Server) -> Result<(Socket, HeaderMap), Error> {
     let stream = TcpStream::connect(server.gateway).await.unwrap();
     let (socket, answer) = soon(client_async("ws://gateway.test/chat", stream)).await?;
     Ok((socket, answer.headers().clone()))
-}
-
-/// Sends `message` and waits for its echo.
-async fn exchange(socket: &mut Socket, message: Message) {
-    socket.send(message.clone()).await.unwrap();
-    assert_eq!(soon(socket.next()).await.unwrap().unwrap(), message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -79,6 +79,7 @@ impl Policy {
             subjects::untrusted,
             subjects::everyone,
             subjects::canaries,
+            subjects::types,
             tiers::unused_tiers,
             tiers::unused_categories,
             tiers::unused_tenants,

@@ -185,3 +185,14 @@ fn a_policy_that_means_what_it_says_has_no_findings() {
     let text = USERS.to_owned() + &limit("rate = \"91/min burst 10\"");
     assert_eq!(policy(&text).lint(), []);
 }
+
+#[test]
+fn types_that_nobody_tells_apart() {
+    let by_type = "[[limit]]\nid = \"chat\"\nlayer = \"user\"\nper = [\"user\", \"type\"]\nrate = \"9/s\"\n";
+    let every = format!("{by_type}messages = \"*\"\n");
+    assert_eq!(found(&every, "all messages are of one"), ["warning 4:7 limit[0].per ()"]);
+    for known in ["costs = { Compute = 5 }\n", "[websocket]\ntypes = [\"Chat\"]\n"] {
+        assert!(found(&format!("{every}{known}"), "all messages are of one").is_empty(), "{known}");
+    }
+    assert!(found(&format!("{by_type}messages = \"Chat\"\n"), "all messages are of one").is_empty());
+}

@@ -2,7 +2,7 @@
 
 use threshold_core::Rate;
 
-use super::super::{Enforce, Per};
+use super::super::{EVERY_MESSAGE, Enforce, Limit, Per};
 use super::patterns::Requests;
 use super::{Finding, Lint, View};
 
@@ -127,4 +127,20 @@ pub(super) fn canaries(lint: &Lint<'_>) -> Vec<Finding> {
         "a percentage is of subjects, and everyone together is one: it is in force for all or for none";
     let remedy = "use \"on\" or \"observe\"";
     lint.limits.iter().filter(canary).map(|view| view.warn_per(what, remedy)).collect()
+}
+
+/// Limits by the type of a message, where no type is told from another.
+pub(super) fn types(lint: &Lint<'_>) -> Vec<Finding> {
+    let limits = || lint.policy.limit.iter().filter(|limit| limit.enforce != Enforce::Off);
+    let names = |limit: &Limit| {
+        limit.messages.iter().any(|types| types.0.iter().any(|name| name.value != EVERY_MESSAGE))
+    };
+    let told = lint.policy.websocket.as_ref().is_some_and(|websocket| !websocket.types.is_empty());
+    if told || limits().any(|limit| names(limit) || !limit.costs.0.is_empty()) {
+        return Vec::new();
+    }
+    let by_type = limits().filter_map(|limit| limit.per.as_ref().filter(|per| per.0.contains(&Per::Type)));
+    let what = "it counts by type, and no type is known: all messages are of one";
+    let remedy = "list the types that are to be told apart: `types = [\"Chat\"]` in [websocket]";
+    by_type.map(|per| Finding::warning(per, what, remedy)).collect()
 }
