@@ -23,6 +23,23 @@ const TOOLS: &[Tool] = &[
     tool("clippy", "cargo clippy --version", &["rustup component add clippy"]),
     tool("cargo-nextest", "cargo nextest --version", &["cargo install cargo-nextest --locked"]),
     tool("curl", "curl --version", &["apt-get update", "apt-get install --yes curl"]),
+    // The proxies that ask for decisions.
+    tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
+    tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),
+    // Tries everything that the OpenAPI document names.
+    tool(
+        "python3-venv",
+        "python3 -m ensurepip --version",
+        &["apt-get update", "apt-get install --yes python3-venv"],
+    ),
+    tool(
+        "schemathesis",
+        "target/tools/schemathesis/bin/schemathesis --version",
+        &[
+            "python3 -m venv target/tools/schemathesis",
+            "target/tools/schemathesis/bin/pip install --quiet schemathesis==4.32.5",
+        ],
+    ),
 ];
 
 pub(crate) fn run() -> Result<(), Failure> {

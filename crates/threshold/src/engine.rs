@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use threshold_core::{Clock, Ledger, Outcome, PermitId, Store, StoreError, SubjectId};
-use threshold_store::{MemoryLedger, MemoryStore, SystemClock};
+use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 
 use crate::event::Event;
 use crate::identify::{Facts, Identity};
@@ -66,6 +66,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     version: AtomicU64,
     /// True while the ledger fails.
     failing: AtomicBool,
+    /// What tells one receipt from another.
+    receipts: UniqueIds,
     listener: Option<Listener>,
 }
 
@@ -157,6 +159,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             settings: Mutex::default(),
             version: AtomicU64::new(0),
             failing: AtomicBool::new(false),
+            receipts: UniqueIds::new(),
             listener: None,
         }
     }

@@ -14,7 +14,7 @@ use threshold_http::{Answer, Place};
 
 use super::answer::Answered;
 use super::ask::About;
-use super::read::{Address, Lines, Text, bad, body, question};
+use super::read::{Address, Lines, Text, bad, body, given, question, whole};
 use super::write::Told;
 use super::{Settings, Shared, ask};
 
@@ -27,19 +27,19 @@ struct Check<'a> {
     method: Text<'a>,
     #[serde(borrow)]
     path: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     host: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     tenant: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     tier: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     user: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     account: Option<Text<'a>>,
-    #[serde(default)]
-    cost: Option<NonZeroU64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
+    cost: Option<u64>,
+    #[serde(default, deserialize_with = "given")]
     bytes: Option<u64>,
     #[serde(borrow, default)]
     headers: Lines<'a>,
@@ -62,7 +62,8 @@ pub(super) async fn check(
     let check: Check<'_> = question(&body)?;
     let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
     let facts = check.facts()?;
-    let extras = Extras { account: account.as_deref(), cost: check.cost, ..Extras::default() };
+    let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
+    let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
     let mut decision = Place::take();
     let identity = check.identify(shared.engine.identify(&facts));
     let about = About { facts: &facts, identity: &identity, extras };
@@ -115,7 +116,7 @@ impl<'a> Check<'a> {
             method: self.method.as_str(),
             host: self.host.as_ref().map(Text::as_str),
             path: self.path.as_str(),
-            bytes: Some(self.bytes.unwrap_or(0)),
+            bytes: Some(whole("bytes", 0, self.bytes.unwrap_or(0))?),
             headers: &self.headers,
         })
     }

@@ -16,7 +16,7 @@ use threshold_http::Answer;
 use super::answer::Answered;
 use super::idempotency::Known;
 use super::keys::Caller;
-use super::read::{Text, bad, body, question, unprocessable};
+use super::read::{Object, Text, bad, body, given, question, unprocessable, whole};
 use super::write::{charged, document};
 use super::{Shared, ask};
 
@@ -32,17 +32,17 @@ const REMEMBERED_MOST: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct One<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     limit: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     tier: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     rate: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     algorithm: Option<Text<'a>>,
     #[serde(borrow)]
     key: Text<'a>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     cost: Option<u64>,
 }
 
@@ -50,27 +50,27 @@ struct One<'a> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Question<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     limit: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     tier: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     rate: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     algorithm: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     key: Option<Text<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     cost: Option<u64>,
-    #[serde(borrow, default)]
-    batch: Option<Vec<One<'a>>>,
-    #[serde(default)]
+    #[serde(borrow, default, deserialize_with = "given")]
+    batch: Option<Vec<Object<One<'a>>>>,
+    #[serde(default, deserialize_with = "given")]
     atomic: Option<bool>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     receipt: Option<Text<'a>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     idempotency_key: Option<Text<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     idempotency_ttl_ms: Option<u64>,
 }
 
@@ -131,17 +131,19 @@ async fn once(
         Some(lifetime) if !lifetime.is_zero() && lifetime <= REMEMBERED_MOST => lifetime,
         Some(_) => return Err(bad("bad_request", "`idempotencyTtlMs` must be 1 to 86400000")),
     };
-    let known = Known { caller, verb: verb as u8, name: name.as_str(), body: &body, lifetime };
-    let cell = shared.idempotency.find(&known)?;
+    let known = Known { caller, verb: verb as u8, name: name.as_str(), lifetime };
+    let cell = shared.idempotency.find(&known);
     // On its own, so that a caller who breaks off does not leave a charge behind that nobody knows of.
     let (shared, body) = (Arc::clone(shared), body.clone());
     let asking = tokio::spawn(async move {
         let mut known = cell.lock().await;
-        if known.is_none() {
-            let asked: Question<'_> = question(&body)?;
-            *known = Some(answer(&shared, verb, &asked).await?);
+        if let Some(answer) = shared.idempotency.repeated(known.as_ref(), &body)? {
+            return Ok(answer);
         }
-        Ok(known.clone().unwrap_or_default())
+        let asked: Question<'_> = question(&body)?;
+        let answer = answer(&shared, verb, &asked).await?;
+        *known = Some(shared.idempotency.answered(&body, answer.clone()));
+        Ok(answer)
     });
     match asking.await {
         Ok(answered) => answered.map(document),
@@ -185,7 +187,7 @@ async fn many(
     shared: &Shared,
     verb: Verb,
     question: &Question<'_>,
-    batch: &[One<'_>],
+    batch: &[Object<One<'_>>],
 ) -> Result<Bytes, Box<Answer>> {
     if verb == Verb::Refund || question.receipt.is_some() {
         return Err(bad("bad_request", "charges are given back one by one; send no `batch`"));
@@ -196,12 +198,20 @@ async fn many(
     let charges = batch
         .iter()
         .enumerate()
-        .map(|(place, one)| one.given().charge().map_err(|answer| placed(*answer, place)));
+        .map(|(place, Object(one))| one.given().charge().map_err(|answer| placed(*answer, place)));
     let charges: Vec<Charge<'_>> = charges.collect::<Result<_, _>>()?;
     let atomic = question.atomic.unwrap_or(true);
     let results = match atomic {
-        true => run(shared, verb, &charges).await.map_err(refused)?,
+        true => match run(shared, verb, &charges).await {
+            Ok(results) => results,
+            Err(error) => {
+                all_chargeable(shared, &charges)?;
+                return Err(refused(error));
+            }
+        },
         false => {
+            // Before the first is charged: who is told of an error has been charged nothing.
+            all_chargeable(shared, &charges)?;
             let mut all = Vec::with_capacity(charges.len());
             for (place, charge) in charges.iter().enumerate() {
                 let one = run(shared, verb, std::slice::from_ref(charge)).await;
@@ -213,6 +223,13 @@ async fn many(
     let allowed = results.iter().all(|one| one.allowed);
     let results: Vec<_> = results.iter().map(charged).collect();
     Ok(json!({ "allowed": allowed, "atomic": atomic, "results": results }).to_string().into())
+}
+
+/// Names the first charge that cannot be made, whatever is left.
+fn all_chargeable(shared: &Shared, charges: &[Charge<'_>]) -> Result<(), Box<Answer>> {
+    charges.iter().enumerate().try_for_each(|(place, charge)| {
+        shared.engine.chargeable(charge).map_err(|error| placed(*refused(error), place))
+    })
 }
 
 async fn run(shared: &Shared, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
@@ -274,7 +291,7 @@ impl<'a> Given<'a> {
         }
         let cost = match self.cost {
             None => NonZeroU64::MIN,
-            Some(cost) => NonZeroU64::new(cost).ok_or_else(|| {
+            Some(cost) => NonZeroU64::new(whole("cost", 0, cost)?).ok_or_else(|| {
                 bad("bad_request", "`cost` must be at least 1; to look without charging, use /v1/peek")
             })?,
         };

@@ -121,17 +121,14 @@ fn one<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<Option<&'a str>, Bo
 
 /// The status that stands for every refusal, if the proxy understands only that.
 fn denied_as(query: Option<&str>) -> Result<Option<StatusCode>, Box<Answer>> {
-    let mut deny = None;
-    // Some proxies hand on the query of the request as well: what it says is none of ours.
-    let pairs = query.unwrap_or_default().split('&');
-    for status in pairs.filter_map(|pair| pair.strip_prefix("deny=")) {
-        let status = status.parse().ok().filter(|status| (400..600).contains(status));
-        let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-        let wrong = "`deny` is a status of 400 to 599, such as 403 for nginx";
-        // The first is the operator's; those behind it may be the client's.
-        deny = deny.or(Some(status.ok_or_else(|| bad("bad_request", wrong))?));
-    }
-    Ok(deny)
+    // Some proxies hand on the query of the request as well: the first is the operator's, and what stands behind it none
+    // of ours.
+    let mut pairs = query.unwrap_or_default().split('&');
+    let Some(status) = pairs.find_map(|pair| pair.strip_prefix("deny=")) else { return Ok(None) };
+    let status = status.parse().ok().filter(|status| (400..500).contains(status));
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let wrong = "`deny` is a status of 400 to 499, such as 403 for nginx";
+    status.map(Some).ok_or_else(|| bad("bad_request", wrong))
 }
 
 fn untrusted(peer: std::net::IpAddr) -> Box<Answer> {

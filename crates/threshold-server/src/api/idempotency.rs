@@ -38,39 +38,61 @@ struct Table {
 }
 
 struct Remembered {
-    /// What was asked.
-    body: [u64; 2],
     end: u64,
     answer: Cell,
 }
 
-/// The answer, once there is one: who asks the same waits for it.
-pub(super) type Cell = Arc<Turns<Option<Bytes>>>;
+/// What was asked and answered, once it was: who asks the same waits for it. A question that could not be answered leaves
+/// nothing behind, so that it may be put right under the same name.
+pub(super) type Cell = Arc<Turns<Option<Answered>>>;
+
+/// A question's answer.
+pub(super) struct Answered {
+    question: [u64; 2],
+    answer: Bytes,
+}
 
 /// A question with a name.
 pub(super) struct Known<'a> {
     pub(super) caller: Caller,
     pub(super) verb: u8,
     pub(super) name: &'a str,
-    pub(super) body: &'a [u8],
     pub(super) lifetime: Duration,
 }
 
 impl Idempotency {
     /// Where the answer is, or will be.
-    pub(super) fn find(&self, known: &Known<'_>) -> Result<Cell, Box<Answer>> {
-        let Known { caller, verb, name, lifetime, .. } = known;
-        // Two spellings of the same question are the same.
-        let same = serde_json::from_slice::<serde_json::Value>(known.body).map(|body| body.to_string());
-        let body = self.hash(same.as_deref().unwrap_or_default());
+    pub(super) fn find(&self, known: &Known<'_>) -> Cell {
+        let Known { caller, verb, name, lifetime } = known;
         let key = self.hash((caller.number(), verb, name));
-        match self.table().find(key, body, self.now(), lifetime) {
-            Some(answer) => Ok(answer),
-            None => {
+        self.table().find(key, self.now(), lifetime)
+    }
+
+    /// The answer to the question `body`, if it was asked; an error if another was.
+    pub(super) fn repeated(
+        &self,
+        known: Option<&Answered>,
+        body: &[u8],
+    ) -> Result<Option<Bytes>, Box<Answer>> {
+        match known {
+            None => Ok(None),
+            Some(known) if known.question == self.question(body) => Ok(Some(known.answer.clone())),
+            Some(_) => {
                 let detail = "this `idempotencyKey` was sent with another question; choose a new one for a new question";
                 Err(unprocessable("idempotency_mismatch", detail))
             }
         }
+    }
+
+    /// What is remembered of the question `body`.
+    pub(super) fn answered(&self, body: &[u8], answer: Bytes) -> Answered {
+        Answered { question: self.question(body), answer }
+    }
+
+    fn question(&self, body: &[u8]) -> [u64; 2] {
+        // Two spellings of the same question are the same.
+        let same = serde_json::from_slice::<serde_json::Value>(body).map(|body| body.to_string());
+        self.hash(same.as_deref().unwrap_or_default())
     }
 
     /// Marks a receipt as used.
@@ -83,7 +105,7 @@ impl Idempotency {
             let detail = "this receipt was used already; what it stands for was given back";
             return Err(Box::new(Answer::new(StatusCode::CONFLICT, "receipt_used", detail)));
         }
-        let _ = table.find(key, [0; 2], now, &RECEIPTS);
+        let _ = table.find(key, now, &RECEIPTS);
         Ok(())
     }
 
@@ -107,11 +129,11 @@ impl Idempotency {
 }
 
 impl Table {
-    /// The place of an answer, made if need be; none if something else was asked under this key.
-    fn find(&mut self, key: [u64; 2], body: [u64; 2], now: u64, lifetime: &Duration) -> Option<Cell> {
+    /// The place of an answer, made if need be.
+    fn find(&mut self, key: [u64; 2], now: u64, lifetime: &Duration) -> Cell {
         self.forget(now);
         if let Some(known) = self.questions.get(&key) {
-            return (known.body == body).then(|| Arc::clone(&known.answer));
+            return Arc::clone(&known.answer);
         }
         if self.questions.len() >= MOST
             && let Some((_, first)) = self.ends.pop_first()
@@ -120,9 +142,9 @@ impl Table {
         }
         let end = now.saturating_add(Span::from(*lifetime).as_micros());
         let answer = Cell::default();
-        self.questions.insert(key, Remembered { body, end, answer: Arc::clone(&answer) });
+        self.questions.insert(key, Remembered { end, answer: Arc::clone(&answer) });
         self.ends.insert((end, key));
-        Some(answer)
+        answer
     }
 
     /// Drops what is over.

@@ -9,7 +9,7 @@ use threshold::login::{Attempt, LoginAnswer};
 use threshold_http::Answer;
 
 use super::answer::Answered;
-use super::read::{Address, Text, bad, body, question};
+use super::read::{Address, Text, bad, body, given, question};
 use super::write::document;
 use super::{Shared, ask};
 
@@ -20,9 +20,9 @@ struct Login<'a> {
     ip: Address,
     #[serde(borrow)]
     account: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "given")]
     device: Option<Text<'a>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     success: Option<bool>,
 }
 

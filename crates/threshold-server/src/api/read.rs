@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -11,30 +12,46 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use threshold::policy::nearest;
 use threshold_http::Answer;
 
+/// The largest number: beyond it, many programs that speak JSON mistake one number for another.
+const LARGEST: u64 = (1 << 53) - 1;
 /// The largest body.
 pub(super) const BODY_BYTES: usize = 1024 * 1024;
 /// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a caller may go on sending what nobody wants: closing at once would take its answer away before it is read.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// The body of a question, read whole.
 pub(super) async fn body(request: Request<Incoming>) -> Result<Bytes, Box<Answer>> {
-    json_only(request.headers())?;
+    let kind = json_only(request.headers());
     let mut body = request.into_body();
+    let read = match kind {
+        Ok(()) => all(&mut body).await,
+        Err(answer) => Err(answer),
+    };
+    if read.is_err() {
+        let _ = tokio::time::timeout(LINGER, discard(&mut body)).await;
+    }
+    read
+}
+
+async fn all(body: &mut Incoming) -> Result<Bytes, Box<Answer>> {
     if body.size_hint().lower() > BODY_BYTES as u64 {
         return Err(too_large());
     }
     // The first piece is the whole body as a rule, and is here already.
-    let first = match next(&mut body).await? {
+    let first = match next(body).await? {
         Some(first) if body.is_end_stream() => return bounded(first),
         first => first.unwrap_or_default(),
     };
     let mut all = BytesMut::from(first);
     let rest = async {
-        while let Some(piece) = next(&mut body).await? {
+        while let Some(piece) = next(body).await? {
             all.extend_from_slice(&piece);
             if all.len() > BODY_BYTES {
                 return Err(too_large());
@@ -47,6 +64,11 @@ pub(super) async fn body(request: Request<Incoming>) -> Result<Bytes, Box<Answer
         Err(_) => return Err(late()),
     }
     bounded(all.freeze())
+}
+
+/// Takes what nobody wants, and drops it.
+async fn discard(body: &mut Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 fn bounded(body: Bytes) -> Result<Bytes, Box<Answer>> {
@@ -81,11 +103,30 @@ fn json_only(headers: &HeaderMap) -> Result<(), Box<Answer>> {
 
 /// Reads `body` as a question.
 pub(super) fn question<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Box<Answer>> {
-    serde_json::from_slice(body).map_err(|error| bad("bad_request", &explained(&error.to_string())))
+    let read: Result<Object<T>, _> = serde_json::from_slice(body);
+    read.map(|Object(question)| question).map_err(|error| bad("bad_request", &explained(&error.to_string())))
+}
+
+/// A field that is there. What there is none of is left out: `null` may be somebody's mistake, and would pass unseen.
+pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A number of at least `least`.
+pub(super) fn whole(name: &str, least: u64, number: u64) -> Result<u64, Box<Answer>> {
+    if (least..=LARGEST).contains(&number) {
+        return Ok(number);
+    }
+    Err(bad("bad_request", &format!("`{name}` must be a whole number from {least} to {LARGEST}")))
 }
 
 /// What serde says, with a remedy where it names the fields that there are.
 fn explained(error: &str) -> String {
+    if error.starts_with("invalid type: null") {
+        return format!("{error}; leave out what there is none of");
+    }
     let Some((what, expected)) = error.split_once(", expected ") else {
         return format!("{error}; /openapi.json says what can be sent");
     };
@@ -120,6 +161,27 @@ fn too_large() -> Box<Answer> {
 fn late() -> Box<Answer> {
     let detail = "the body took too long; send it at once";
     Box::new(Answer::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+}
+
+/// Something whose fields are named: without this, a list would do as well, by the order of the fields.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Named<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Named<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Named(PhantomData))
+    }
 }
 
 /// Text, taken from where it stands if it can be.

@@ -12,6 +12,7 @@ use threshold_core::{
     Action, Algorithm, AlgorithmKind, Clock, Ledger, LimitError, LimitId, MAX_STEPS, Outcome, Rate, Retry,
     Span, Step, Store, StoreError, Timestamp,
 };
+use threshold_store::UniqueIds;
 
 use super::decide::{Asked, Part};
 use super::names::{About, Blames};
@@ -78,6 +79,8 @@ pub struct Charged {
 pub struct Receipt {
     at: u64,
     cost: u64,
+    /// Which charge it was: many may be of the same cost at the same instant.
+    number: u64,
     seal: [u64; 2],
 }
 
@@ -149,7 +152,16 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         {
             self.store.apply(&gates).await?;
         }
-        Ok(charging.results(charges, Some(&self.subject_keys)))
+        Ok(charging.results(charges, Some(&Seals { keys: &self.subject_keys, numbers: &self.receipts })))
+    }
+
+    /// Whether `charge` can be made, whatever is left.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn chargeable(&self, charge: &Charge<'_>) -> Result<(), ChargeError> {
+        self.charging(std::slice::from_ref(charge)).map(drop)
     }
 
     /// What [`charge`](Self::charge) would answer now; charges nothing.
@@ -310,11 +322,11 @@ fn adhoc_about() -> &'static About {
 }
 
 impl Charging {
-    /// What came of each charge; with receipts where `keys` seal them.
-    fn results(&self, charges: &[Charge<'_>], keys: Option<&SubjectKeys>) -> Vec<Charged> {
+    /// What came of each charge; with receipts where there are `seals` for them.
+    fn results(&self, charges: &[Charge<'_>], seals: Option<&Seals<'_>>) -> Vec<Charged> {
         let parts: Vec<Part<'_>> = self.asked.parts().collect();
         let each = self.steps.iter().zip(charges);
-        each.filter_map(|(steps, charge)| result(&parts[steps.clone()], &self.asked.outcome, charge, keys))
+        each.filter_map(|(steps, charge)| result(&parts[steps.clone()], &self.asked.outcome, charge, seals))
             .collect()
     }
 }
@@ -323,7 +335,7 @@ fn result(
     parts: &[Part<'_>],
     outcome: &Outcome,
     charge: &Charge<'_>,
-    keys: Option<&SubjectKeys>,
+    seals: Option<&Seals<'_>>,
 ) -> Option<Charged> {
     // The one that refuses, or else the limit itself, which comes first.
     let told = parts.iter().find(|part| part.refuses()).or_else(|| parts.first())?;
@@ -338,7 +350,7 @@ fn result(
     }
     let about = first.planned.about;
     let receipt =
-        keys.filter(|_| first.charged).map(|keys| Receipt::new(first.step, outcome.at, charge.cost, keys));
+        seals.filter(|_| first.charged).map(|seals| seals.receipt(first.step, outcome.at, charge.cost));
     Some(Charged {
         limit: about.limit,
         layer: matches!(charge.by, Chosen::Limit(..)).then_some(about.layer),
@@ -352,23 +364,32 @@ fn result(
     })
 }
 
-impl Receipt {
-    fn new(step: &Step, at: Timestamp, cost: NonZeroU64, keys: &SubjectKeys) -> Self {
-        let (at, cost) = (at.as_micros(), cost.get());
-        Self { at, cost, seal: seal(keys.current(), step, at, cost) }
-    }
+/// By what receipts are made.
+struct Seals<'a> {
+    keys: &'a SubjectKeys,
+    numbers: &'a UniqueIds,
+}
 
+impl Seals<'_> {
+    fn receipt(&self, step: &Step, at: Timestamp, cost: NonZeroU64) -> Receipt {
+        let (at, cost, number) = (at.as_micros(), cost.get(), self.numbers.next() as u64);
+        Receipt { at, cost, number, seal: seal(self.keys.current(), step, [at, cost, number]) }
+    }
+}
+
+impl Receipt {
     /// True if it proves a charge by `step`.
     fn is_of(&self, step: &Step, keys: &SubjectKeys) -> bool {
         let consumes = matches!(step.action, Action::Consume(_));
-        consumes && keys.all().any(|key| seal(key, step, self.at, self.cost) == self.seal)
+        let charged = [self.at, self.cost, self.number];
+        consumes && keys.all().any(|key| seal(key, step, charged) == self.seal)
     }
 }
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, cost, seal: [low, high] } = self;
-        write!(f, "{at:x}.{cost:x}.{low:016x}{high:016x}")
+        let Self { at, cost, number, seal: [low, high] } = self;
+        write!(f, "{at:x}.{cost:x}.{number:x}.{low:016x}{high:016x}")
     }
 }
 
@@ -377,11 +398,14 @@ impl FromStr for Receipt {
 
     fn from_str(text: &str) -> Result<Self, ChargeError> {
         let number = |text: &str| u64::from_str_radix(text, 16).map_err(|_| ChargeError::Receipt);
-        let mut pieces = text.splitn(3, '.');
-        let mut piece = || pieces.next().ok_or(ChargeError::Receipt);
-        let (at, cost, seal) = (number(piece()?)?, number(piece()?)?, piece()?);
+        let &[at, cost, which, seal] = text.split('.').collect::<Vec<_>>().as_slice() else {
+            return Err(ChargeError::Receipt);
+        };
+        let (at, cost, which) = (number(at)?, number(cost)?, number(which)?);
         match (seal.len(), seal.split_at_checked(16)) {
-            (32, Some((low, high))) => Ok(Self { at, cost, seal: [number(low)?, number(high)?] }),
+            (32, Some((low, high))) => {
+                Ok(Self { at, cost, number: which, seal: [number(low)?, number(high)?] })
+            }
             _ => Err(ChargeError::Receipt),
         }
     }

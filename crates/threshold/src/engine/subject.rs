@@ -379,10 +379,11 @@ pub(crate) fn adhoc(key: &str) -> Subject {
     named(&[(Mark::Adhoc, key.as_bytes())])
 }
 
-/// What proves that `cost` was charged to the key of `step` at `at`.
-pub(crate) fn seal(key: &SubjectKey, step: &Step, at: u64, cost: u64) -> [u64; 2] {
+/// What proves that something was charged to the key of `step`: `charged` says when, how much, and as which charge.
+pub(crate) fn seal(key: &SubjectKey, step: &Step, charged: [u64; 3]) -> [u64; 2] {
     let [low, high] = step.key.halves();
-    let parts = [low, high, at, cost].map(u64::to_le_bytes);
+    let [at, cost, number] = charged;
+    let parts = [low, high, at, cost, number].map(u64::to_le_bytes);
     let mut name = named(&[(Mark::Receipt, &[])]);
     parts.iter().for_each(|part| name.push_marked(Mark::None as u8, part));
     key.id(SubjectKind::Device, &name).halves()

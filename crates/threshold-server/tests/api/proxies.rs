@@ -1,0 +1,255 @@
+//! Real proxies that ask before they hand a request on.
+
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use threshold_testkit::folder::Folder;
+
+use crate::support::application::Application;
+use crate::support::client::{Answered, Client};
+use crate::support::server::Server;
+use crate::support::wire::until;
+
+/// Twenty requests a day for each client, and one report.
+const POLICY: &str = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\nclient_ip = \"x-forwarded-for\"\n\
+    [routes]\nreports = \"* /report\"\n\
+    [[limit]]\nid = \"twenty\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"20/day\"\n\
+    [[limit]]\nid = \"reports\"\nlayer = \"endpoint\"\nroute = \"reports\"\nper = \"ip\"\nrate = \"1/day\"\n";
+
+/// What is answered to a refused request is what the decision says: nginx itself passes on nothing but 401 and 403.
+const NGINX: &str = r#"
+daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  client_body_temp_path tmp/b; proxy_temp_path tmp/p; fastcgi_temp_path tmp/f; uwsgi_temp_path tmp/u;
+  scgi_temp_path tmp/s;
+  server {
+    listen PROXY backlog=1024;
+    location / {
+      auth_request /_limit;
+      auth_request_set $limit_status $upstream_http_x_threshold_status;
+      auth_request_set $limit_retry $upstream_http_retry_after;
+      error_page 403 = @denied;
+      proxy_pass http://APPLICATION;
+    }
+    location = /_limit {
+      internal;
+      proxy_pass http://API/v1/forward-auth?deny=403;
+      proxy_pass_request_body off;
+      proxy_set_header Content-Length "";
+      proxy_set_header X-Original-URI $request_uri;
+      proxy_set_header X-Original-Method $request_method;
+      proxy_set_header X-Original-Host $host;
+      proxy_set_header X-Original-Content-Length $content_length;
+      proxy_set_header X-Forwarded-For $remote_addr;
+      proxy_set_header X-Forwarded-Uri "";
+      proxy_set_header X-Forwarded-Method "";
+      proxy_set_header X-Forwarded-Host "";
+    }
+    location @denied {
+      internal;
+      default_type application/problem+json;
+      add_header Retry-After $limit_retry always;
+      if ($limit_status = 429) { return 429 '{"status":429}'; }
+      return 403;
+    }
+  }
+}
+"#;
+
+/// A connection for each question: without `keepalive off`, Caddy before its change 7859 may keep a connection to the
+/// application among those to the API, and then takes the application's own answer for a decision.
+const CADDY: &str = "
+{
+  admin off
+  auto_https off
+}
+http://PROXY {
+  bind HOST
+  forward_auth API {
+    uri /v1/forward-auth?
+    transport http {
+      keepalive off
+    }
+  }
+  reverse_proxy APPLICATION
+}
+";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Nginx,
+    Caddy,
+}
+
+const KINDS: [Kind; 2] = [Kind::Nginx, Kind::Caddy];
+
+/// A proxy before an application; both are gone when it is dropped.
+struct Proxy {
+    child: Child,
+    address: SocketAddr,
+    application: Application,
+    _server: Server,
+    _folder: Folder,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let pid = self.child.id().to_string();
+        // Asked rather than killed, so that nginx ends its workers as well.
+        let _ = Command::new("kill").arg(pid).status();
+        let _ = self.child.wait();
+    }
+}
+
+impl Proxy {
+    async fn start(kind: Kind) -> Self {
+        let (application, server, folder) =
+            (Application::plain().await, Server::with(POLICY, &[], &[]), Folder::new());
+        let address = free_address();
+        let (name, template) = match kind {
+            Kind::Nginx => ("nginx.conf", NGINX),
+            Kind::Caddy => ("Caddyfile", CADDY),
+        };
+        let settings = template
+            .replace("PROXY", &address.to_string())
+            .replace("HOST", &address.ip().to_string())
+            .replace("APPLICATION", &application.address.to_string())
+            .replace("API", &server.api.to_string());
+        std::fs::write(folder.path().join(name), settings).unwrap();
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
+        let child = command(kind, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child =
+            child.unwrap_or_else(|error| panic!("{kind:?}: {error}; `cargo xtask test setup` installs it"));
+        let proxy = Self { child, address, application, _server: server, _folder: folder };
+        until(|| async { tokio::net::TcpStream::connect(address).await.ok() }).await;
+        proxy
+    }
+
+    /// A client whose address is 127.0.0.`last`.
+    fn client(&self, last: u8) -> Client {
+        Client::from(self.address, [127, 0, 0, last])
+    }
+}
+
+/// An address that nobody listens at, to hand to a program that takes no listener. It is of a host that is this process's
+/// own, so that no other test takes it in between.
+fn free_address() -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let listener =
+        std::net::TcpListener::bind(SocketAddr::from(([127, 64 + high % 64, middle, low], 0))).unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn command(kind: Kind, folder: &Folder) -> Command {
+    let mut command = match kind {
+        Kind::Nginx => Command::new("nginx"),
+        Kind::Caddy => Command::new("caddy"),
+    };
+    command.current_dir(folder.path());
+    match kind {
+        Kind::Nginx => command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf"]),
+        Kind::Caddy => command
+            .args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"])
+            .env("XDG_CONFIG_HOME", folder.path())
+            .env("XDG_DATA_HOME", folder.path()),
+    };
+    command
+}
+
+async fn get(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answered {
+    client.send(client.request("GET", path, headers, "")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_hundred_at_once_through_a_proxy_exactly_twenty_reach_the_application() {
+    for kind in KINDS {
+        let proxy = Proxy::start(kind).await;
+        let client = proxy.client(2);
+        let asking: Vec<_> = (0..200)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { get(&client, "/", &[]).await.status.as_u16() })
+            })
+            .collect();
+        let mut statuses = Vec::new();
+        for one in asking {
+            statuses.push(one.await.unwrap());
+        }
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 20, "{kind:?}");
+        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 180, "{kind:?}");
+        assert_eq!(proxy.application.count(), 20, "{kind:?}");
+        assert_eq!(
+            get(&proxy.client(3), "/", &[]).await.status,
+            200,
+            "{kind:?}: another client is another matter"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_a_proxy_is_told_to_come_back_later() {
+    for kind in KINDS {
+        let proxy = Proxy::start(kind).await;
+        let client = proxy.client(2);
+        assert_eq!(get(&client, "/report?page=1", &[]).await.text(), "ok", "{kind:?}");
+        let refused = get(&client, "/report", &[]).await;
+        assert_eq!(refused.status, 429, "{kind:?}: {}", refused.text());
+        assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1, "{kind:?}");
+        assert_eq!(refused.header("content-type"), "application/problem+json");
+        assert_eq!(refused.json()["status"], 429);
+        if kind == Kind::Caddy {
+            assert_eq!(refused.json()["error"], json!("endpoint_rate_limited"), "the whole problem");
+        }
+        assert_eq!(proxy.application.count(), 1, "{kind:?}");
+        assert_eq!(get(&client, "/else", &[]).await.status, 200, "{kind:?}");
+    }
+}
+
+/// Whatever a client writes there, it is asked about the request that it sends, by the address that it has.
+const FORGED: [(&str, &str); 12] = [
+    ("x-original-uri", "/else"),
+    ("x-original-url", "/else"),
+    ("x-original-method", "OPTIONS"),
+    ("x-original-host", "else.test"),
+    ("x-original-content-length", "7"),
+    ("x-forwarded-uri", "/else"),
+    ("x-forwarded-method", "OPTIONS"),
+    ("x-forwarded-host", "else.test"),
+    ("x-forwarded-for", "192.0.2.1"),
+    ("x-real-ip", "192.0.2.1"),
+    ("forwarded", "for=192.0.2.1"),
+    ("x-threshold-key", "forged"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_forges_the_proxys_words_meets_its_own_limits() {
+    for kind in KINDS {
+        let proxy = Proxy::start(kind).await;
+        let client = proxy.client(2);
+        assert_eq!(get(&client, "/report", &[]).await.status, 200, "{kind:?}");
+        for forged in FORGED {
+            let answer = get(&client, "/report", &[forged]).await;
+            // Caddy hands on what it does not set itself; two stories are no story.
+            assert!([400, 429].contains(&answer.status.as_u16()), "{kind:?} {forged:?}: {}", answer.text());
+        }
+        assert!(!get(&client, "/report", &FORGED).await.status.is_success(), "{kind:?}");
+        assert_eq!(proxy.application.count(), 1, "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_forges_anothers_address_charges_only_itself() {
+    for kind in KINDS {
+        let proxy = Proxy::start(kind).await;
+        let (forger, victim) = (proxy.client(2), proxy.client(3));
+        for _ in 0..25 {
+            get(&forger, "/", &[("x-forwarded-for", "127.0.0.3"), ("x-real-ip", "127.0.0.3")]).await;
+        }
+        assert_eq!(get(&forger, "/", &[]).await.status, 429, "{kind:?}");
+        assert_eq!(get(&victim, "/", &[]).await.status, 200, "{kind:?}");
+        assert_eq!(proxy.application.count(), 21, "{kind:?}");
+    }
+}
