@@ -23,6 +23,26 @@ const TOOLS: &[Tool] = &[
     tool("clippy", "cargo clippy --version", &["rustup component add clippy"]),
     tool("cargo-nextest", "cargo nextest --version", &["cargo install cargo-nextest --locked"]),
     tool("curl", "curl --version", &["apt-get update", "apt-get install --yes curl"]),
+    tool(
+        "python3",
+        "python3 -m ensurepip --version",
+        &["apt-get update", "apt-get install --yes python3-venv"],
+    ),
+    tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
+    // The clients of the chat in other languages.
+    tool(
+        "websockets",
+        "target/tools/websockets/bin/websockets --version",
+        &[
+            "python3 -m venv target/tools/websockets",
+            "target/tools/websockets/bin/pip install --quiet websockets==17.4",
+        ],
+    ),
+    tool(
+        "ws",
+        "npm ls --prefix target/tools/ws ws@8.22.2",
+        &["npm install --silent --prefix target/tools/ws ws@8.22.2"],
+    ),
 ];
 
 pub(crate) fn run() -> Result<(), Failure> {
