@@ -26,12 +26,12 @@ const TOOLS: &[Tool] = &[
     // The proxies that ask for decisions.
     tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
     tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),
-    // Tries everything that the OpenAPI document names.
     tool(
-        "python3-venv",
+        "python3",
         "python3 -m ensurepip --version",
         &["apt-get update", "apt-get install --yes python3-venv"],
     ),
+    // Tries everything that the OpenAPI document names.
     tool(
         "schemathesis",
         "target/tools/schemathesis/bin/schemathesis --version",
@@ -39,6 +39,31 @@ const TOOLS: &[Tool] = &[
             "python3 -m venv target/tools/schemathesis",
             "target/tools/schemathesis/bin/pip install --quiet schemathesis==4.32.5",
         ],
+    ),
+    // The WebSocket cases of Autobahn.
+    tool(
+        "autobahn",
+        "target/tools/autobahn/bin/pip show --quiet autobahntestsuite",
+        &[
+            "python3 -m venv target/tools/autobahn",
+            "target/tools/autobahn/bin/pip install --quiet autobahntestsuite==25.10.1 autobahn==0.10.9 \
+             Twisted==26.10.0 txaio==26.6.1",
+        ],
+    ),
+    tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
+    // The clients of the chat in other languages.
+    tool(
+        "websockets",
+        "target/tools/websockets/bin/websockets --version",
+        &[
+            "python3 -m venv target/tools/websockets",
+            "target/tools/websockets/bin/pip install --quiet websockets==17.4",
+        ],
+    ),
+    tool(
+        "ws",
+        "npm ls --prefix target/tools/ws ws@8.22.2",
+        &["npm install --silent --prefix target/tools/ws ws@8.22.2"],
     ),
 ];
 

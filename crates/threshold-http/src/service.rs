@@ -265,6 +265,12 @@ impl Client {
         Self { user: Some(user.into()), verified: true, ..self }
     }
 
+    /// The same at a tier that the application knows, without a tenant.
+    #[must_use]
+    pub fn with_tier(self, tier: impl Into<String>) -> Self {
+        Self { tier: Some(tier.into()), ..self }
+    }
+
     /// The same of a tenant and its tier, which the application knows.
     #[must_use]
     pub fn with_tenant(self, tenant: impl Into<String>, tier: Option<String>) -> Self {

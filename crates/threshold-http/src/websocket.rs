@@ -50,4 +50,4 @@ pub use connection::{Connection, Passed};
 pub use limiter::{Incoming, MessageLimiter};
 pub use read::reply_id;
 pub use refuse::{Exceeded, Refused, Then};
-pub use socket::{LimitedSocket, Received, SocketMessage};
+pub use socket::{LimitedSocket, Received, SocketMessage, Unjudged};

@@ -33,7 +33,7 @@ pub struct Connection<S, C, L> {
 pub struct Passed {
     /// The id by which its sender knows it, if it has one and limits count how many are in flight.
     pub id: Option<String>,
-    /// What it holds: keep it until the message was answered.
+    /// What it holds: keep it until the message was answered, or drop it if nobody can tell when that is.
     pub held: Option<Held>,
     /// True if it is over a limit and passes on grace.
     pub warned: bool,
@@ -121,8 +121,8 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
         let key = self.shared.settings.key.as_ref().map(|key| key(&incoming));
         let room = key.as_deref().or(incoming.room);
         let message = Message { kind: incoming.kind, room, connection: self.id, bytes, cost };
-        // Without an id nobody can tell when it was answered.
-        let permit = read.id.as_ref().map(|_| PermitId::new(self.shared.ids.next()));
+        // With or without an id: who leaves it out must not get past those who are in flight.
+        let permit = Some(PermitId::new(self.shared.ids.next()));
         let mut decision = Place::take();
         let extras = Extras { permit, message: Some(message), ..Extras::default() };
         if self.decide(extras, &mut decision).await.is_err() {

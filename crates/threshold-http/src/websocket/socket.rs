@@ -1,15 +1,22 @@
 //! Sockets whose messages are limited: those of axum and of tungstenite, and others that can be taught.
 
+use std::time::Duration;
+
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use threshold::{Clock, Ledger, Store};
 
 use super::connection::{Connection, Passed};
 use super::refuse::{Refused, Then};
 
+/// How long a connection that is closed from here may take for its part of it.
+const CLOSING: Duration = Duration::from_secs(2);
+
 /// A message of some socket.
 pub trait SocketMessage: Sized {
     /// What it carries, if it is one that an application reads; pings, pongs and the end are none.
     fn payload(&self) -> Option<&[u8]>;
+    /// True if it is the end.
+    fn is_close(&self) -> bool;
     /// A message of text.
     fn text(text: String) -> Self;
     /// The end, with a code and a reason.
@@ -22,6 +29,10 @@ pub struct LimitedSocket<W, S, C, L> {
     connection: Connection<S, C, L>,
     closed: bool,
 }
+
+/// A message that came and was not judged yet.
+#[must_use = "nobody answers it before it is judged"]
+pub struct Unjudged<M>(M);
 
 /// A message that was allowed. Until it is dropped it counts as in flight.
 pub struct Received<M> {
@@ -43,30 +54,56 @@ where
     }
 
     /// The next message that is allowed; none at the end. Those that are not are answered here.
+    ///
+    /// It has to be waited for: dropped halfway, as `select!` drops what comes second, it may take a message with it. Whoever
+    /// waits for other things as well waits for [`next`](Self::next) and then calls [`judge`](Self::judge).
     pub async fn recv<M, E>(&mut self) -> Option<Result<Received<M>, E>>
     where
         W: Stream<Item = Result<M, E>> + Sink<M, Error = E> + Unpin,
         M: SocketMessage,
     {
-        while !self.closed {
-            let message = match self.socket.next().await? {
-                Ok(message) => message,
-                Err(error) => return Some(Err(error)),
+        loop {
+            let judged = match self.next().await? {
+                Ok(message) => self.judge(message).await,
+                Err(error) => Err(error),
             };
-            let judged = match message.payload() {
-                Some(payload) => self.connection.judge(payload).await,
-                None => self.connection.keep_pace().map(|()| Passed::default()),
-            };
-            match judged {
-                Ok(passed) => return Some(Ok(Received { message, passed })),
-                Err(refused) => {
-                    if let Err(error) = self.answer(*refused).await {
-                        return Some(Err(error));
-                    }
-                }
+            if let Some(received) = judged.transpose() {
+                return Some(received);
             }
         }
-        None
+    }
+
+    /// The next message, whether it is allowed or not; none at the end. Nothing is lost if this is dropped.
+    pub async fn next<M, E>(&mut self) -> Option<Result<Unjudged<M>, E>>
+    where
+        W: Stream<Item = Result<M, E>> + Unpin,
+    {
+        if self.closed {
+            return None;
+        }
+        Some(self.socket.next().await?.map(Unjudged))
+    }
+
+    /// The message if it is allowed. If it is not, it is answered here.
+    ///
+    /// # Errors
+    ///
+    /// The socket's own.
+    pub async fn judge<M, E>(&mut self, Unjudged(message): Unjudged<M>) -> Result<Option<Received<M>>, E>
+    where
+        W: Stream<Item = Result<M, E>> + Sink<M, Error = E> + Unpin,
+        M: SocketMessage,
+    {
+        let judged = match message.payload() {
+            Some(payload) => self.connection.judge(payload).await,
+            // An end is always heard.
+            None if message.is_close() => Ok(Passed::default()),
+            None => self.connection.keep_pace().map(|()| Passed::default()),
+        };
+        match judged {
+            Ok(passed) => Ok(Some(Received { message, passed })),
+            Err(refused) => self.answer(*refused).await.map(|()| None),
+        }
     }
 
     /// Sends a message.
@@ -88,7 +125,7 @@ where
 
     async fn answer<M, E>(&mut self, refused: Refused) -> Result<(), E>
     where
-        W: Sink<M, Error = E> + Unpin,
+        W: Stream<Item = Result<M, E>> + Sink<M, Error = E> + Unpin,
         M: SocketMessage,
     {
         match refused.then {
@@ -96,9 +133,21 @@ where
             Then::Send(text) => self.socket.send(M::text(text)).await,
             Then::Close(code, reason) => {
                 self.closed = true;
-                self.socket.send(M::close(code, reason)).await
+                let closing = self.close(M::close(code, reason));
+                tokio::time::timeout(CLOSING, closing).await.unwrap_or(Ok(()))
             }
         }
+    }
+
+    /// Sends the end, and listens until the client has sent its own: what is not listened to could take the last word with
+    /// it.
+    async fn close<M, E>(&mut self, end: M) -> Result<(), E>
+    where
+        W: Stream<Item = Result<M, E>> + Sink<M, Error = E> + Unpin,
+    {
+        self.socket.send(end).await?;
+        while let Some(Ok(_)) = self.socket.next().await {}
+        Ok(())
     }
 }
 
@@ -113,6 +162,10 @@ mod of_axum {
                 Self::Binary(bytes) => Some(bytes),
                 Self::Ping(_) | Self::Pong(_) | Self::Close(_) => None,
             }
+        }
+
+        fn is_close(&self) -> bool {
+            matches!(self, Self::Close(_))
         }
 
         fn text(text: String) -> Self {
@@ -137,6 +190,10 @@ mod of_tungstenite {
                 Self::Binary(bytes) => Some(bytes),
                 Self::Ping(_) | Self::Pong(_) | Self::Close(_) | Self::Frame(_) => None,
             }
+        }
+
+        fn is_close(&self) -> bool {
+            matches!(self, Self::Close(_))
         }
 
         fn text(text: String) -> Self {

@@ -221,6 +221,7 @@ where
         match judged {
             Ok(passed) => {
                 self.out.extend_from_slice(frames);
+                // Without an id nobody can tell when it is answered: that there was a place is all that counts.
                 if let (Some(id), Some(held)) = (passed.id, passed.held) {
                     self.waiting.add(id, held);
                 }
