@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Outcome;
 use crate::gateway::client::{Gaps, Order};
 use crate::peers::Kind;
+use crate::websocket;
 
 pub(crate) const HELP: &str = "\
 Measures Threshold and its peers in one run and prints their ratios.
@@ -13,6 +15,8 @@ Measures Threshold and its peers in one run and prints their ratios.
 Usage: cargo xtask bench [OPTIONS]
        cargo xtask bench instructions [--out DIR]
        cargo xtask bench gateway [--quick] [--rounds N] [--seconds N] [--only NAMES]
+                                 [--binary FILE] [--out DIR]
+       cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
                                  [--binary FILE] [--out DIR]
 
 Options:
@@ -26,12 +30,14 @@ Options:
                    run never replaces the committed figures)
   --help           this text
 
-Options of gateway:
-  --rounds N       rounds, every proxy once in each (default 6, at least 3)
+Options of gateway, api and websocket:
+  --rounds N       rounds, every server once in each (default 6, at least 3)
   --seconds N      time of one measurement (default 2)
-  --only NAMES     only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and always runs)
+  --only NAMES     gateway: only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and
+                   always runs)
   --binary FILE    this `threshold` instead of the one that is built from the repository
-  --out DIR        where gateway.md and gateway.json go (as above; a part of the proxies is a partial run)
+  --out DIR        where gateway.md and gateway.json go, and so on (as above; a part of the proxies or
+                   another binary is a partial run)
 
 Examples:
   cargo xtask bench                          everything; about fifteen minutes, 8 GiB of memory
@@ -41,6 +47,8 @@ Examples:
   cargo xtask bench --rounds 15 --filter batch
   cargo xtask bench instructions             instructions per decision, against the committed counts
   cargo xtask bench gateway                  the gateway beside other proxies; about three minutes
+  cargo xtask bench api                      decisions over HTTP beside other servers; about a minute
+  cargo xtask bench websocket                WebSocket messages with limits and without; about two minutes
 ";
 
 /// What the program was asked to do.
@@ -50,9 +58,15 @@ pub(crate) enum Command {
     Instructions {
         out: PathBuf,
     },
-    Gateway(GatewayArgs),
+    Gateway(ServerArgs),
+    Api(ServerArgs),
+    WebSocket(ServerArgs),
     /// Hidden: the child process that asks a proxy at a fixed rate.
     GatewayClient(Order),
+    /// Hidden: the child process that sends messages and counts what comes back.
+    WebSocketClient(websocket::client::Order),
+    /// Hidden: the child process that sends every message back.
+    WebSocketEcho(SocketAddr),
     /// Hidden: the child process that measures one peer's memory.
     MemoryProbe {
         peer: Kind,
@@ -69,8 +83,8 @@ pub(crate) struct Args {
     pub(crate) out: PathBuf,
 }
 
-/// Options of the comparison of proxies.
-pub(crate) struct GatewayArgs {
+/// Options of the comparisons of servers.
+pub(crate) struct ServerArgs {
     pub(crate) quick: bool,
     pub(crate) rounds: usize,
     pub(crate) seconds: u64,
@@ -106,8 +120,12 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
             let raw = Raw::read(&words[1..])?;
             Ok(Command::Instructions { out: raw.out.unwrap_or_else(results) })
         }
-        Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_gateway()?)),
+        Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_servers()?)),
+        Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("gateway-client") => parse_client(&words[1..]),
+        Some("websocket-client") => parse_websocket_client(&words[1..]),
+        Some("websocket-echo") => parse_echo(&words[1..]),
         _ => Ok(Command::Core(Raw::read(&words)?.into_args()?)),
     }
 }
@@ -130,6 +148,24 @@ fn parse_client(words: &[String]) -> Outcome<Command> {
         time: Duration::from_millis(millis.parse()?),
         gaps: Gaps::from_name(gaps).ok_or("unknown gaps")?,
     }))
+}
+
+fn parse_websocket_client(words: &[String]) -> Outcome<Command> {
+    let [address, in_flight, millis] = words else {
+        return Err("websocket-client needs an address, messages in flight and milliseconds".into());
+    };
+    Ok(Command::WebSocketClient(websocket::client::Order {
+        address: address.parse()?,
+        in_flight: in_flight.parse()?,
+        time: Duration::from_millis(millis.parse()?),
+    }))
+}
+
+fn parse_echo(words: &[String]) -> Outcome<Command> {
+    let [address] = words else {
+        return Err("websocket-echo needs an address".into());
+    };
+    Ok(Command::WebSocketEcho(address.parse()?))
 }
 
 /// The committed results, wherever the command was started from.
@@ -173,7 +209,7 @@ impl Raw {
 
     fn into_args(self) -> Outcome<Args> {
         if self.seconds.is_some() || self.only.is_some() || self.binary.is_some() {
-            return Err("--seconds, --only and --binary belong to `gateway` (see --help)".into());
+            return Err("--seconds, --only and --binary belong to comparisons of servers (see --help)".into());
         }
         let partial = self.quick || self.filter.is_some();
         let millis = self.millis.unwrap_or(if self.quick { 15 } else { 300 }).max(1);
@@ -186,16 +222,17 @@ impl Raw {
         })
     }
 
-    fn into_gateway(self) -> Outcome<GatewayArgs> {
+    fn into_servers(self) -> Outcome<ServerArgs> {
         if self.millis.is_some() || self.filter.is_some() {
             return Err(
-                "`gateway` has --seconds and --only instead of --millis and --filter (see --help)".into()
+                "--millis and --filter belong to decisions in one process; servers have --seconds (see --help)"
+                    .into(),
             );
         }
         // Another binary's figures are not the repository's.
         let partial = self.quick || self.only.is_some() || self.binary.is_some();
         let only = self.only.as_ref().map(|names| names.split(',').map(str::to_owned).collect());
-        Ok(GatewayArgs {
+        Ok(ServerArgs {
             quick: self.quick,
             rounds: self.rounds(6)?,
             seconds: self.seconds.unwrap_or(if self.quick { 1 } else { 2 }).max(1),
@@ -203,6 +240,14 @@ impl Raw {
             binary: self.binary,
             out: self.out.unwrap_or_else(|| folder(partial)),
         })
+    }
+
+    /// Where every server is needed, because the targets are ratios of them.
+    fn into_all_servers(self) -> Outcome<ServerArgs> {
+        match self.only {
+            Some(_) => Err("--only belongs to `gateway` (see --help)".into()),
+            None => self.into_servers(),
+        }
     }
 
     fn rounds(&self, usual: usize) -> Outcome<usize> {

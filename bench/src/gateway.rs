@@ -4,53 +4,37 @@
 mod answer;
 pub(crate) mod client;
 mod load;
-mod others;
-mod places;
 mod proxies;
 mod report;
-mod service;
-mod tools;
 
-use std::thread::sleep;
 use std::time::Duration;
 
-use crate::args::GatewayArgs;
-use crate::stats::Summary;
+use crate::args::ServerArgs;
+use crate::servers::places::{self, Cores, Folder};
+use crate::servers::report::{About, FlowRow, flow_rows};
+use crate::servers::rounds::Rounds;
+use crate::servers::service::Service;
+use crate::servers::{Request, load::flows, tools};
 use crate::{Outcome, machine, progress};
 use client::{Gaps, Latency};
 use load::Asked;
-use places::{Cores, Folder};
 use proxies::{NGINX, PROXIES, Place};
-use report::{Report, Settings, ThroughputRow};
-use service::Service;
+use report::{BASES, Report};
 
-/// Between two measurements: what the one before has used up of the machine's patience comes back.
-const PAUSE: Duration = Duration::from_millis(300);
-/// For wrk and for our own client.
-const CONNECTIONS: usize = 32;
-/// Matches the policy's route.
-const REQUEST_PATH: &str = "/api/posts/1";
-/// Tenant and user of the policy's layers; everyone gets them.
-const REQUEST_HEADERS: [&str; 2] = ["x-tenant: acme", "x-user: alice"];
+/// Matches the policy's route, and has the tenant and the user of its layers; everyone gets it.
+const REQUEST: Request =
+    Request { path: "/api/posts/1", headers: &["x-tenant: acme", "x-user: alice"], body: "" };
 
-/// Throughput of one server in one round.
-struct Flow {
-    /// Requests in a second.
-    rate: f64,
-    /// Processor time that the server used for each, in microseconds.
-    cost: f64,
-}
-
-pub(crate) fn run(args: &GatewayArgs) -> Outcome<()> {
+pub(crate) fn run(args: &ServerArgs) -> Outcome<()> {
     let names = chosen(args.only.as_deref())?;
-    tools::check()?;
+    tools::check(&["nginx", "haproxy", "wrk", "cmake"])?;
     let cores = Cores::pick()?;
     let folder = Folder::new()?;
     // The upstream is the first, asked directly; the proxies follow.
     let services = start(args, &names, cores, &folder)?;
-    let mut rounds = Rounds { count: args.rounds, others: Vec::new() };
-    let flows = all_throughputs(args, &services, cores, &mut rounds)?;
-    let throughput = report::throughput(&services, &flows);
+    let mut rounds = Rounds::new(args.rounds);
+    let found = flows(&services, cores, args.seconds, &mut rounds)?;
+    let throughput = flow_rows(&services, &found, &BASES);
     let rate = half_of_nginx(&throughput)?;
     let mut latency = Vec::new();
     for gaps in Gaps::ALL {
@@ -58,17 +42,13 @@ pub(crate) fn run(args: &GatewayArgs) -> Outcome<()> {
         let found = all_latencies(&services[1..], cores, asked, &mut rounds)?;
         latency.extend(report::latency(&services[1..], asked, &found));
     }
-    let settings = Settings {
-        quick: args.quick,
-        rounds: args.rounds,
-        seconds: args.seconds,
-        connections: CONNECTIONS,
-        rate,
-        others: Summary::of(&rounds.others),
-    };
-    let report = Report::new((machine::describe(), tools::versions()), settings, throughput, latency);
-    println!("{}", report::markdown(&report));
-    report::write(&report, &args.out)
+    let mut settings = rounds.settings(args);
+    settings.rate = Some(rate);
+    let about = About { machine: machine::describe(), software: tools::versions(), settings };
+    let report = Report::new(about, throughput, latency);
+    let markdown = report::markdown(&report);
+    println!("{markdown}");
+    crate::servers::report::write(&report, &markdown, &args.out, "gateway")
 }
 
 /// The proxies that were asked for, in the order of reports.
@@ -86,7 +66,7 @@ fn chosen(only: Option<&[String]>) -> Outcome<Vec<&'static str>> {
 }
 
 /// Starts the upstream and the proxies, and sees that all give the same answer.
-fn start(args: &GatewayArgs, names: &[&'static str], cores: Cores, folder: &Folder) -> Outcome<Vec<Service>> {
+fn start(args: &ServerArgs, names: &[&'static str], cores: Cores, folder: &Folder) -> Outcome<Vec<Service>> {
     let [upstream, addresses @ ..] = places::free::<{ PROXIES.len() + 1 }>()?;
     let binary = args.binary.as_deref();
     let place = |address| Place { folder, cores, address, upstream, binary };
@@ -101,25 +81,6 @@ fn start(args: &GatewayArgs, names: &[&'static str], cores: Cores, folder: &Fold
         }
     }
     Ok(services)
-}
-
-/// By round, then by service.
-fn all_throughputs(
-    args: &GatewayArgs,
-    services: &[Service],
-    cores: Cores,
-    rounds: &mut Rounds,
-) -> Outcome<Vec<Vec<Flow>>> {
-    // The first connections and the first touch of everything belong to nobody's figures.
-    for service in services {
-        load::throughput(service, cores, 1)?;
-    }
-    rounds.measure("throughput", services, |service| {
-        let before = service.busy()?;
-        let rate = load::throughput(service, cores, args.seconds)?;
-        let busy = (service.busy()? - before).as_secs_f64();
-        Ok(Flow { rate, cost: busy * 1e6 / (rate * args.seconds as f64) })
-    })
 }
 
 /// Twice as many rounds of half the time: whatever else the machine does then spoils fewer of them, and the median
@@ -137,67 +98,8 @@ fn all_latencies(
     Ok(found)
 }
 
-struct Rounds {
-    count: usize,
-    /// What other programs used before each round, in per cent.
-    others: Vec<f64>,
-}
-
-impl Rounds {
-    /// Measures everyone once in each round, each time in another order, so that nobody always follows the one that leaves
-    /// the machine hottest; the results are in the order of the services.
-    fn measure<T>(
-        &mut self,
-        what: &str,
-        services: &[Service],
-        measure: impl Fn(&Service) -> Outcome<T>,
-    ) -> Outcome<Vec<Vec<T>>> {
-        eprint!("  {what} ");
-        let mut all = Vec::with_capacity(self.count);
-        for round in 0..self.count {
-            self.others.push(others::busy()?);
-            let mut found: Vec<(usize, T)> = Vec::with_capacity(services.len());
-            for who in order(services.len(), round) {
-                sleep(PAUSE);
-                found.push((who, measure(&services[who])?));
-            }
-            found.sort_by_key(|(who, _)| *who);
-            all.push(found.into_iter().map(|(_, value)| value).collect());
-            eprint!(".");
-        }
-        eprintln!();
-        Ok(all)
-    }
-}
-
-/// Who is measured when: in `count` rounds everyone follows everyone else once, if their number is even, and about so if
-/// it is odd (the orders of a Williams square).
-fn order(count: usize, round: usize) -> impl Iterator<Item = usize> {
-    (0..count).map(move |turn| {
-        let zigzag = if turn % 2 == 0 { turn / 2 } else { count - turn.div_ceil(2) };
-        (zigzag + round) % count
-    })
-}
-
 /// The rate of the latency rounds: a proxy's usual load, the same for everyone.
-fn half_of_nginx(throughput: &[ThroughputRow]) -> Outcome<f64> {
+fn half_of_nginx(throughput: &[FlowRow]) -> Outcome<f64> {
     let nginx = throughput.iter().find(|row| row.name == NGINX).ok_or("nginx was not measured")?;
     Ok((nginx.rate.median / 2.0).round())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn everyone_is_measured_once_a_round_and_follows_everyone_else() {
-        let orders: Vec<Vec<usize>> = (0..4).map(|round| order(4, round).collect()).collect();
-        for order in &orders {
-            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 4);
-        }
-        let pairs: BTreeSet<_> = orders.iter().flat_map(|order| order.windows(2)).collect();
-        assert_eq!(pairs.len(), 12);
-    }
 }

@@ -1,6 +1,7 @@
 //! Measures Threshold and its peers in one run, interleaved, and reports the ratios.
 
 mod alloc;
+mod api;
 mod args;
 mod gateway;
 mod instructions;
@@ -11,8 +12,10 @@ mod peers;
 mod progress;
 mod report;
 mod sections;
+mod servers;
 mod stats;
 mod targets;
+mod websocket;
 mod workload;
 
 use std::error::Error;
@@ -46,6 +49,10 @@ fn run(command: &Command) -> Outcome<()> {
         Command::Instructions { out } => instructions::run(out),
         Command::Gateway(args) => gateway::run(args),
         Command::GatewayClient(order) => gateway::client::run(order),
+        Command::Api(args) => api::run(args),
+        Command::WebSocket(args) => websocket::run(args),
+        Command::WebSocketClient(order) => websocket::client::run(order),
+        Command::WebSocketEcho(address) => websocket::echo::run(*address),
         Command::Core(args) => core(args),
     }
 }

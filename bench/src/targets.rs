@@ -145,7 +145,7 @@ pub(crate) fn aim(what: String, measured: Option<f64>, bound: Bound) -> Target {
     Target { what, measured, must: "–".to_owned(), aim: bound.text(), verdict }
 }
 
-fn both(what: String, measured: Option<f64>, least: Bound, best: Bound) -> Target {
+pub(crate) fn both(what: String, measured: Option<f64>, least: Bound, best: Bound) -> Target {
     let verdict = verdict(measured, Some(least), Some(best));
     Target { what, measured, must: least.text(), aim: best.text(), verdict }
 }

@@ -15,10 +15,9 @@ use rustix::fd::OwnedFd;
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
-use super::CONNECTIONS;
-use super::answer;
-use super::service::request;
+use super::{REQUEST, answer};
 use crate::Outcome;
+use crate::servers::CONNECTIONS;
 
 /// Not measured: connections to the upstream are opened, caches are filled.
 const LEAD_IN: Duration = Duration::from_millis(300);
@@ -112,7 +111,7 @@ impl Client {
         let begin = Instant::now();
         Ok(Self {
             epoll,
-            request: request(order.address, ""),
+            request: REQUEST.text(order.address, ""),
             connections,
             idle: (0..CONNECTIONS).collect(),
             waiting: VecDeque::new(),

@@ -4,12 +4,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::places::{Cores, Folder};
-use super::service::Line;
-use super::tools;
+use super::REQUEST;
+use crate::servers::ours::{self, OURS};
+use crate::servers::places::{Cores, Folder};
+use crate::servers::service::Line;
+use crate::servers::{text, tools, words};
 use crate::{Outcome, progress};
 
-pub(super) const OURS: &str = "threshold";
 pub(super) const NGINX: &str = "nginx";
 pub(super) const HAPROXY: &str = "haproxy";
 pub(super) const PINGORA: &str = "pingora";
@@ -38,7 +39,7 @@ pub(super) fn upstream(place: &Place<'_>) -> Outcome<Line> {
     let server = format!("location / {{ return 200 \"{}\"; }}", body());
     let config = nginx_config(place, "default_type text/plain;", &server);
     let words = nginx_words(place.folder, &place.folder.file("upstream.conf", &config)?);
-    Ok(Line { name: DIRECT, words, core: place.cores.rest, address: place.address })
+    Ok(Line { name: DIRECT, words, core: place.cores.rest, address: place.address, request: REQUEST })
 }
 
 /// The command line of a proxy. What has to be built is built.
@@ -50,7 +51,7 @@ pub(super) fn proxy(name: &'static str, place: &Place<'_>) -> Outcome<Line> {
         PINGORA => pingora(place)?,
         other => return Err(format!("there is no proxy {other}").into()),
     };
-    Ok(Line { name, words, core: place.cores.proxy, address: place.address })
+    Ok(Line { name, words, core: place.cores.server, address: place.address, request: REQUEST })
 }
 
 /// One process without a master: what is started is what works, and what is killed.
@@ -106,69 +107,13 @@ fn haproxy(place: &Place<'_>) -> Outcome<Vec<String>> {
 }
 
 fn pingora(place: &Place<'_>) -> Outcome<Vec<String>> {
-    let program = progress::step("building pingora's proxy", tools::build_pingora)?;
+    let program = progress::step("building pingora's proxy", || tools::build_member("pingora-proxy-bench"))?;
     Ok(words(&[&text(&program), &place.address.to_string(), &place.upstream.to_string()]))
 }
 
-/// Four layers where the others have one limit; each a little stricter than the last, so that none is idle.
-const POLICY: &str = r#"
-[identity]
-trusted_proxies = ["127.0.0.1"]
-tenant = { header = "x-tenant" }
-user = { header = "x-user" }
-unknown_tier = "free"
-
-[routes]
-posts = "* /api/posts/**"
-
-[tiers.free]
-requests = "900000000/s"
-
-[tenants]
-acme = "free"
-
-[[limit]]
-id = "edge"
-layer = "edge"
-per = "ip"
-rate = "1000000000/s"
-
-[[limit]]
-id = "tenant"
-layer = "tenant"
-category = "requests"
-
-[[limit]]
-id = "user"
-layer = "user"
-rate = "800000000/s"
-
-[[limit]]
-id = "endpoint"
-layer = "endpoint"
-route = "posts"
-rate = "700000000/s"
-"#;
-
+/// Four layers where the others have one limit.
 fn threshold(place: &Place<'_>) -> Outcome<Vec<String>> {
-    let program = match place.binary {
-        Some(path) => path.to_owned(),
-        None => progress::step("building threshold", tools::build_threshold)?,
-    };
-    let policy = format!("[server]\nupstream = \"http://{}\"\n{POLICY}", place.upstream);
-    let policy = place.folder.file("policy.toml", &policy)?;
-    let data = place.folder.path().join("data");
-    std::fs::create_dir_all(&data)?;
-    let address = place.address.to_string();
-    let mut line = words(&[&text(&program), "serve", "--config", &text(&policy), "--gateway", &address]);
-    line.extend(words(&["--api", "off", "--admin", "off", "--data-dir", &text(&data)]));
-    Ok(line)
-}
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
-
-fn text(path: &Path) -> String {
-    path.display().to_string()
+    let program = ours::program(place.binary)?;
+    let policy = ours::gateway_policy(place.upstream);
+    ours::gateway(&program, place.folder, (OURS, &policy), place.address)
 }

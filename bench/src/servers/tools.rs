@@ -20,13 +20,15 @@ const TOOLS: &[Tool] = &[
     Tool { name: "haproxy", ask: "-v", package: "haproxy" },
     Tool { name: "wrk", ask: "-v", package: "wrk" },
     Tool { name: "cmake", ask: "--version", package: "cmake" },
+    Tool { name: "protoc", ask: "--version", package: "protobuf-compiler" },
     Tool { name: "taskset", ask: "--version", package: "util-linux" },
     Tool { name: "setpriv", ask: "--version", package: "util-linux" },
 ];
 
-/// Names everything that is missing at once, and how to get it.
-pub(super) fn check() -> Outcome<()> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool)).collect();
+/// Names everything that is missing of `needed` and of what every comparison needs, and how to get it.
+pub(crate) fn check(needed: &[&str]) -> Outcome<()> {
+    let wanted = |tool: &&Tool| needed.contains(&tool.name) || tool.package == "util-linux";
+    let missing: Vec<&Tool> = TOOLS.iter().filter(wanted).filter(|tool| !is_there(tool)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -45,14 +47,14 @@ fn is_there(tool: &Tool) -> bool {
 }
 
 /// Servers live where only the system's administrator looks by default.
-pub(super) fn search_path() -> OsString {
+pub(crate) fn search_path() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
     path
 }
 
 /// Their versions, as a report names them.
-pub(super) fn versions() -> Vec<String> {
+pub(crate) fn versions() -> Vec<String> {
     let wanted = [("nginx", "-v", "nginx/"), ("haproxy", "-v", "version ")];
     wanted.iter().filter_map(|(name, ask, before)| version(name, ask, before)).collect()
 }
@@ -68,19 +70,45 @@ fn version(name: &str, ask: &str, before: &str) -> Option<String> {
 }
 
 /// Ours, from the repository that this folder belongs to.
-pub(super) fn build_threshold() -> Outcome<PathBuf> {
+pub(crate) fn build_threshold() -> Outcome<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
     build(&manifest, "threshold", &["--package", "threshold-server"])
 }
 
-pub(super) fn build_pingora() -> Outcome<PathBuf> {
+/// A package of this workspace whose program has the same name.
+pub(crate) fn build_member(name: &str) -> Outcome<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    build(&manifest, "pingora-proxy-bench", &["--package", "pingora-proxy-bench"])
+    build(&manifest, name, &["--package", name])
+}
+
+/// A program as its project publishes it, installed where this benchmark was built: nothing of the user's changes.
+pub(crate) fn install(name: &str, version: &str) -> Outcome<PathBuf> {
+    let own = std::env::current_exe()?;
+    let target = own.ancestors().nth(2).ok_or("the benchmark is in no target folder")?;
+    let root = target.join("tools").join(format!("{name}-{version}"));
+    let program = root.join("bin").join(name);
+    if program.is_file() {
+        return Ok(program);
+    }
+    let mut cargo = cargo();
+    cargo.args(["install", name, "--version", version, "--locked", "--root"]).arg(&root);
+    forget_own_package(&mut cargo);
+    match cargo.status()?.success() {
+        true => Ok(program),
+        false => Err(format!(
+            "{name} {version} could not be installed: see cargo's complaint above; it needs crates.io"
+        )
+        .into()),
+    }
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Cargo itself says where the program is: the target folder may be anywhere.
 fn build(manifest: &Path, program: &str, args: &[&str]) -> Outcome<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo();
     cargo.args(["build", "--release", "--message-format=json-render-diagnostics", "--manifest-path"]);
     forget_own_package(cargo.arg(manifest).args(args));
     let output = cargo.stderr(Stdio::inherit()).output()?;

@@ -9,39 +9,47 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::places::Folder;
-use super::{REQUEST_HEADERS, REQUEST_PATH, tools};
+use super::{Request, tools};
 use crate::Outcome;
 
 const START: Duration = Duration::from_secs(20);
 
 /// A command line that serves HTTP at an address.
-pub(super) struct Line {
-    pub(super) name: &'static str,
-    pub(super) words: Vec<String>,
-    pub(super) core: usize,
-    pub(super) address: SocketAddr,
+pub(crate) struct Line {
+    pub(crate) name: &'static str,
+    pub(crate) words: Vec<String>,
+    pub(crate) core: usize,
+    pub(crate) address: SocketAddr,
+    /// What it is asked, and must answer with a 200 before anything is measured.
+    pub(crate) request: Request,
 }
 
 /// Killed when it is dropped.
-pub(super) struct Service {
-    pub(super) name: &'static str,
-    pub(super) address: SocketAddr,
+pub(crate) struct Service {
+    pub(crate) name: &'static str,
+    pub(crate) address: SocketAddr,
+    pub(crate) request: Request,
+    /// What wrk needs to ask it, besides arguments.
+    pub(crate) script: Option<PathBuf>,
     child: Child,
     log: PathBuf,
 }
 
 impl Service {
     /// Starts it on its core and waits until it answers.
-    pub(super) fn start(line: &Line, folder: &Folder) -> Outcome<Self> {
+    pub(crate) fn start(line: &Line, folder: &Folder) -> Outcome<Self> {
         let log = folder.path().join(format!("{}.log", line.name));
         let output = File::create(&log)?;
+        let script = line.request.script();
+        let script = script.map(|text| folder.file(&format!("{}.lua", line.name), &text)).transpose()?;
         let child = pinned(line.core)
             .args(&line.words)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;
-        let mut service = Self { name: line.name, address: line.address, child, log };
+        let Line { name, address, request, .. } = *line;
+        let mut service = Self { name, address, request, script, child, log };
         service.wait_until_it_answers()?;
         Ok(service)
     }
@@ -67,17 +75,17 @@ impl Service {
     }
 
     /// The whole answer to the request that is measured.
-    pub(super) fn ask(&self) -> Outcome<String> {
+    pub(crate) fn ask(&self) -> Outcome<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(request(self.address, "connection: close\r\n").as_bytes())?;
+        stream.write_all(self.request.text(self.address, "connection: close\r\n").as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     }
 
     /// Processor time that it used so far, all threads together.
-    pub(super) fn busy(&self) -> Outcome<Duration> {
+    pub(crate) fn busy(&self) -> Outcome<Duration> {
         let mut nanos = 0;
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
             let text = fs::read_to_string(task?.path().join("schedstat"))?;
@@ -104,15 +112,9 @@ impl Drop for Service {
 }
 
 /// A command on one core that ends when this process does, however that comes about.
-pub(super) fn pinned(core: usize) -> Command {
+pub(crate) fn pinned(core: usize) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", &core.to_string()]);
     command.env("PATH", tools::search_path());
     command
-}
-
-/// The request that everyone is asked, with further header lines.
-pub(super) fn request(address: SocketAddr, more: &str) -> String {
-    let headers: String = REQUEST_HEADERS.iter().map(|header| format!("{header}\r\n")).collect();
-    format!("GET {REQUEST_PATH} HTTP/1.1\r\nhost: {address}\r\n{headers}{more}\r\n")
 }
