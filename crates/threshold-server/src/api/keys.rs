@@ -2,12 +2,12 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 use threshold::policy::Policy;
 use threshold_http::Answer;
 
 /// The header that carries a key where `Authorization` is somebody else's.
-const KEY: &str = "x-threshold-key";
+const KEY: HeaderName = HeaderName::from_static("x-threshold-key");
 
 /// The keys, as hashes under a secret of this process: comparing those tells nothing about the keys.
 pub(super) struct Keys {
@@ -43,13 +43,35 @@ impl Keys {
 
     /// Who shows a key; `bearer` if it may stand in `Authorization`.
     pub(super) fn admit(&self, headers: &HeaderMap, bearer: bool) -> Result<Caller, Box<Answer>> {
-        if self.known.is_empty() {
+        if self.is_empty() {
             return Ok(Caller::NOBODY);
         }
-        let shown = headers.get(KEY).map(http::HeaderValue::as_bytes);
-        let authorization = headers.get(header::AUTHORIZATION).filter(|_| bearer);
-        let shown = shown.or_else(|| {
-            let value = authorization?.as_bytes();
+        let of = |name: &HeaderName| headers.get(name).map(http::HeaderValue::as_bytes);
+        self.look(of(&KEY), of(&header::AUTHORIZATION).filter(|_| bearer), bearer)
+    }
+
+    /// The same for who has read the headers.
+    pub(super) fn admit_shown(
+        &self,
+        key: Option<&[u8]>,
+        authorization: Option<&[u8]>,
+    ) -> Result<Caller, Box<Answer>> {
+        if self.is_empty() { Ok(Caller::NOBODY) } else { self.look(key, authorization, true) }
+    }
+
+    /// True if nobody needs one.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn look(
+        &self,
+        key: Option<&[u8]>,
+        authorization: Option<&[u8]>,
+        bearer: bool,
+    ) -> Result<Caller, Box<Answer>> {
+        let shown = key.or_else(|| {
+            let value = authorization?;
             let (scheme, token) = value.split_at_checked(7)?;
             scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
         });

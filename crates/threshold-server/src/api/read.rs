@@ -92,13 +92,17 @@ async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Box<Answer>> {
 
 /// Pages of strangers can make a browser send anything but this without asking first.
 fn json_only(headers: &HeaderMap) -> Result<(), Box<Answer>> {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    if essence.eq_ignore_ascii_case(b"application/json") {
+    if headers.get(header::CONTENT_TYPE).is_some_and(|kind| is_json(kind.as_bytes())) {
         return Ok(());
     }
     let detail = "the body must be JSON; send `Content-Type: application/json`";
     Err(Box::new(Answer::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)))
+}
+
+/// Whether a body of this kind is JSON.
+pub(super) fn is_json(kind: &[u8]) -> bool {
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
 }
 
 /// Reads `body` as a question.

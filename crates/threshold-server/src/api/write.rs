@@ -27,7 +27,7 @@ pub(super) struct Told<'a> {
 
 impl Told<'_> {
     /// The answer to a request that may go on.
-    pub(super) fn allowed(&self, explanation: Option<&Explanation>) -> Answered {
+    pub(super) fn allowed(&self, explanation: Option<&Explanation>) -> String {
         let quota = self.decision.quota();
         let mut text = String::with_capacity(256);
         text.push_str(match (self.decision.delay().is_zero(), self.decision.warned()) {
@@ -67,7 +67,7 @@ impl Told<'_> {
             text.push_str(&self.explained(explanation).to_string());
         }
         text.push('}');
-        document(text)
+        text
     }
 
     /// What a refusal says beside the problem.
