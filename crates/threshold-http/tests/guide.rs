@@ -22,6 +22,7 @@ fn the_middleware() -> Result<(), Box<dyn Error>> {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "as the guide has it")]
 async fn websockets() -> Result<(), Box<dyn Error>> {
     use futures_util::{SinkExt as _, StreamExt as _};
     use std::sync::Arc;

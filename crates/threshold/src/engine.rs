@@ -41,7 +41,7 @@ pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation, Source};
 pub use overrides::{Override, OverrideError};
 pub(crate) use rules::Keys;
-pub use rules::{BuildRulesError, ReloadError, Rule, Rules, Secrets};
+pub use rules::{BuildRulesError, MessageAsks, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
 pub use standings::Held;
 pub use subject::{Origin, Subjects};
@@ -429,6 +429,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             self.store.apply(&permits.0).await?;
         }
         Ok(())
+    }
+
+    /// What the limits in force ask of messages beside their type.
+    pub fn message_asks(&self) -> MessageAsks {
+        self.state.load().rules.message_asks()
     }
 
     /// The rules in force.

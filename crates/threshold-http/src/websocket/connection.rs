@@ -9,7 +9,7 @@ use threshold::identify::{Doubts, Facts, Identity, UserKind};
 use threshold::{Clock, Ledger, PermitId, Retry, Store};
 
 use super::limiter::{Incoming, Shared};
-use super::read::{Read, read};
+use super::read::{self, Read};
 use super::refuse::{Refused, Said, Why};
 use crate::body::Held;
 use crate::later;
@@ -101,7 +101,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
     ///
     /// What is to be done instead of handing it on.
     pub async fn judge_admitted(&mut self, payload: &[u8]) -> Result<Passed, Box<Refused>> {
-        let read = read(payload, &self.shared.settings.names);
+        let read = self.read(payload);
         let bytes = payload.len() as u64;
         let said = self.said(Some(&read), bytes);
         if read.ambiguous {
@@ -129,7 +129,9 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
             return Err(self.refuse(&Why::Unavailable, &said));
         }
         if !decision.allowed() {
-            return Err(self.refuse(&Why::Decision(&decision), &said));
+            // Now its sender is to be told which one it was.
+            let read = read::read(payload, &self.shared.settings.names);
+            return Err(self.refuse(&Why::Decision(&decision), &self.said(Some(&read), bytes)));
         }
         let held = Held::new(&self.shared.engine, decision.permits());
         if !decision.delay().is_zero() {
@@ -137,6 +139,17 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
         }
         let id = held.as_ref().and(read.id).map(Cow::into_owned);
         Ok(Passed { id, held, warned: decision.warned() })
+    }
+
+    /// Reads as much of a message as somebody asks for.
+    fn read<'a>(&self, payload: &'a [u8]) -> Read<'a> {
+        let settings = &self.shared.settings;
+        let asks = self.shared.engine.message_asks();
+        let only_kind = !asks.room && !asks.id && settings.cost.is_none() && settings.key.is_none();
+        match only_kind.then(|| read::read_kind(payload, &settings.finder)).flatten() {
+            Some(kind) => Read { kind: Some(Cow::Borrowed(kind)), ..Read::default() },
+            None => read::read(payload, &settings.names),
+        }
     }
 
     async fn decide(&self, extras: Extras<'_>, decision: &mut Decision) -> Result<(), threshold::StoreError> {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use threshold::engine::Engine;
 use threshold::policy::{self, MAX_PAYLOAD, OnExceed};
 use threshold::{Algorithm, AlgorithmKind, MemoryLedger, MemoryStore, SystemClock, UniqueIds};
@@ -34,6 +35,8 @@ pub(super) struct Shared<S, C, L> {
 pub(super) struct Settings {
     pub(super) max_payload: u64,
     pub(super) names: Names,
+    /// Finds the name of the type.
+    pub(super) finder: Finder<'static>,
     /// The pace of one connection, whatever it sends.
     pub(super) pace: Option<Algorithm>,
     pub(super) lifetime: Option<u64>,
@@ -69,6 +72,7 @@ impl<S, C, L> MessageLimiter<S, C, L> {
         let settings = Settings {
             max_payload: MAX_PAYLOAD,
             names: Names::default(),
+            finder: Finder::new("type"),
             pace: None,
             lifetime: None,
             on_exceed: OnExceed::Send,
@@ -98,6 +102,7 @@ impl<S, C, L> MessageLimiter<S, C, L> {
                 room: written.room_field.clone(),
                 id: written.id_field.clone(),
             };
+            settings.finder = Finder::new(&written.type_field).into_owned();
             let rate = written.connection_rate.as_ref();
             // What cannot be built was refused when the policy was read.
             settings.pace =

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use memchr::memmem::Finder;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 /// The longest type, room or id that is told apart from others.
@@ -30,6 +31,19 @@ pub(super) struct Read<'a> {
     pub(super) id: Option<Cow<'a, str>>,
     /// True if a field came twice: applications differ in which one they believe.
     pub(super) ambiguous: bool,
+}
+
+/// The type of a message that begins with it and has it nowhere else: the commonest ones, read without reading the rest.
+pub(super) fn read_kind<'a>(payload: &'a [u8], kind: &Finder<'_>) -> Option<&'a str> {
+    let name = kind.needle();
+    let rest = payload.strip_prefix(b"{\"")?.strip_prefix(name)?.strip_prefix(b"\":\"")?;
+    let end = rest.iter().take(NAME_BYTES + 1).position(|byte| *byte == b'"')?;
+    let (found, rest) = rest.split_at(end);
+    // Without this nothing is spelled in two ways, and what is spelled once is there once.
+    if memchr::memchr(b'\\', payload).is_some() || kind.find(rest).is_some() {
+        return None;
+    }
+    std::str::from_utf8(found).ok()
 }
 
 /// Reads `payload`. What is no JSON object has no type.
@@ -183,6 +197,25 @@ mod tests {
             assert_eq!(kind(payload), None, "{payload}");
         }
         assert_eq!(kind(&format!(r#"{{"type":"{}"}}"#, "x".repeat(257))), None);
+    }
+
+    #[test]
+    fn what_begins_with_its_type_is_read_as_quickly_as_rightly() {
+        let quick = |payload: &'static str| read_kind(payload.as_bytes(), &Finder::new("type"));
+        assert_eq!(quick(r#"{"type":"Chat","payload":{"text":"hello"}}"#), Some("Chat"));
+        for slow in [
+            r#"{"type":"Chat","type":"Dear"}"#,
+            r#"{"type":"Chat","payload":{"type":"x"}}"#,
+            r#"{"type":"Ch\u0061t"}"#,
+            r#"{"type":"Chat","t\u0079pe":"Dear"}"#,
+            r#"{ "type":"Chat"}"#,
+            r#"{"id":1,"type":"Chat"}"#,
+            r#"{"type":7}"#,
+            r#"{"type":"Chat"#,
+            "",
+        ] {
+            assert_eq!(quick(slow), None, "{slow}");
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ use threshold::{Clock, Ledger, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::answer::{Answered, unauthorized};
 use super::check::{self, Verdict};
@@ -117,7 +116,7 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
                 if !std::mem::take(&mut busy) {
                     return None;
                 }
-                idle.as_mut().reset(Instant::now() + KEPT);
+                idle.set(tokio::time::sleep(KEPT));
             }
         }
     }
@@ -150,43 +149,32 @@ fn plain(fields: &[httparse::Header<'_>], keys: bool) -> Option<(usize, Shown)> 
     let (mut length, mut json, mut host, mut shown) = (None, false, false, Shown::default());
     for field in fields {
         let (name, value) = (field.name, field.value);
-        match name.len() {
-            // By their lengths first: most fields are none of these.
-            4 if name.eq_ignore_ascii_case("host") => {
-                if std::mem::replace(&mut host, true) {
-                    return None;
-                }
-            }
-            6 if name.eq_ignore_ascii_case("expect") => return None,
-            7 if name.eq_ignore_ascii_case("upgrade") => return None,
-            10 if name.eq_ignore_ascii_case("connection") => {
-                if !value.trim_ascii().eq_ignore_ascii_case(b"keep-alive") {
-                    return None;
-                }
-            }
-            12 if name.eq_ignore_ascii_case("content-type") => {
-                if std::mem::replace(&mut json, true) || !is_json(value) {
-                    return None;
-                }
-            }
-            13 if keys && name.eq_ignore_ascii_case("authorization") => {
-                shown.authorization.get_or_insert_with(|| value.to_vec());
-            }
-            14 if name.eq_ignore_ascii_case("content-length") => {
-                let digits = !value.is_empty() && value.len() < 6 && value.iter().all(u8::is_ascii_digit);
-                if length.is_some() || !digits {
-                    return None;
-                }
-                length = std::str::from_utf8(value).ok()?.parse().ok();
-            }
-            15 if keys && name.eq_ignore_ascii_case("x-threshold-key") => {
-                shown.key.get_or_insert_with(|| value.to_vec());
-            }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => return None,
-            _ => {}
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        // By their lengths first: most fields are none of these.
+        let plain = match name.len() {
+            4 if is("host") => !std::mem::replace(&mut host, true),
+            6 => !is("expect"),
+            7 => !is("upgrade"),
+            10 if is("connection") => value.trim_ascii().eq_ignore_ascii_case(b"keep-alive"),
+            12 if is("content-type") => !std::mem::replace(&mut json, true) && is_json(value),
+            13 if keys && is("authorization") => shown.authorization.replace(value.to_vec()).is_none(),
+            14 if is("content-length") => length.is_none() && number(value, &mut length),
+            15 if keys && is("x-threshold-key") => shown.key.replace(value.to_vec()).is_none(),
+            17 => !is("transfer-encoding"),
+            _ => true,
+        };
+        if !plain {
+            return None;
         }
     }
     (json && host).then_some((length?, shown))
+}
+
+/// Reads a length of a few digits; false if it is none.
+fn number(value: &[u8], length: &mut Option<usize>) -> bool {
+    let digits = !value.is_empty() && value.len() < 6 && value.iter().all(u8::is_ascii_digit);
+    *length = digits.then(|| value.iter().fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0')));
+    digits
 }
 
 /// Adds the answer to a question to `out`.

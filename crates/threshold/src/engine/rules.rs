@@ -4,7 +4,7 @@ mod build;
 mod response;
 mod retiring;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub struct Rules {
 pub(crate) struct Frame {
     pub(crate) routes: Routes,
     /// The types of messages that are told apart.
-    pub(crate) message_types: HashSet<&'static str>,
+    pub(crate) message_types: MessageTypes,
     /// The names of the tiers.
     pub(crate) tiers: Vec<String>,
     /// The tier of each tenant that the policy knows.
@@ -112,6 +112,29 @@ pub(crate) enum RouteFilter {
     Of(Vec<usize>),
     /// Those that no other route of the layer matches: the routes are all that limits of the layer name.
     Unmatched(Vec<usize>),
+}
+
+/// The types of messages that are told apart, and what is asked of messages beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MessageTypes {
+    /// In order.
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) asks: MessageAsks,
+}
+
+/// What limits ask of messages beside their type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageAsks {
+    /// Some count by their room.
+    pub room: bool,
+    /// Some count how many are in flight.
+    pub id: bool,
+}
+
+impl MessageTypes {
+    pub(crate) fn contains(&self, kind: &str) -> bool {
+        self.names.binary_search(&kind).is_ok()
+    }
 }
 
 /// Which messages a limit is for, and what they cost.
@@ -263,6 +286,12 @@ impl Rules {
     /// The limits of all layers, the edge first, those of messages last.
     pub fn limits(&self) -> impl Iterator<Item = &Rule> {
         self.edge.iter().chain(&self.inner).chain(&self.messages)
+    }
+
+    /// What limits ask of messages beside their type.
+    #[must_use]
+    pub fn message_asks(&self) -> MessageAsks {
+        self.frame.message_types.asks
     }
 
     /// True if some limits are for messages.

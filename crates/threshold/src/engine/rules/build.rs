@@ -1,6 +1,5 @@
 //! From a policy to rules.
 
-use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -10,7 +9,9 @@ use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, S
 
 use super::super::names::{About, Blames, lasting};
 use super::response::{self, Lists, Response};
-use super::{Block, Frame, MessageRule, Numbers, RouteFilter, Rule, Rules, Secrets, Sized};
+use super::{
+    Block, Frame, MessageAsks, MessageRule, MessageTypes, Numbers, RouteFilter, Rule, Rules, Secrets, Sized,
+};
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
     UserSource,
@@ -191,12 +192,20 @@ impl Frame {
 }
 
 /// The types that limits name, and those that are told apart beside them.
-fn message_types(policy: &Policy) -> HashSet<&'static str> {
+fn message_types(policy: &Policy) -> MessageTypes {
     let named = policy.limit.iter().flat_map(|limit| &limit.messages).flat_map(|types| &types.0);
     let priced = policy.limit.iter().flat_map(|limit| &limit.costs.0).map(|(name, _)| &name.value);
     let told = policy.websocket.iter().flat_map(|websocket| &websocket.types);
     let all = named.map(|name| &name.value).filter(|name| *name != EVERY_MESSAGE).chain(priced).chain(told);
-    all.map(|name| lasting(name)).collect()
+    let mut names: Vec<&'static str> = all.map(|name| lasting(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let limits = || policy.limit.iter().filter(|limit| limit.messages.is_some());
+    let asks = MessageAsks {
+        room: limits().any(|limit| policy::subjects(limit).contains(&policy::Per::Room)),
+        id: limits().any(|limit| policy::kind(limit) == AlgorithmKind::Concurrency),
+    };
+    MessageTypes { names, asks }
 }
 
 fn message_rule(limit: &Limit) -> Option<MessageRule> {
