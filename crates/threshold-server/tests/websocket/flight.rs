@@ -8,12 +8,16 @@ use crate::support::echo::Echo;
 use crate::support::server::Server;
 use crate::support::wire::until;
 
-const TWO: &str = "algorithm = \"concurrency\"\nrate = \"2/hour\"\nper = \"user\"";
+/// Two of each user at the same time; whoever says `go` waits for nothing.
+fn two() -> String {
+    let limit = "algorithm = \"concurrency\"\nrate = \"2/hour\"\nper = \"user\"";
+    policy("", limit).replace("messages = \"*\"", "messages = [\"hold\", \"say\"]")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_as_the_limit_says_wait_for_their_answers() {
     let echo = Echo::start().await;
-    let server = Server::start(&policy("", TWO), echo.address);
+    let server = Server::start(&two(), echo.address);
     let mut socket = connect(&server, "alice").await;
     for id in ["a", "b"] {
         socket.send(Message::text(format!(r#"{{"type":"hold","id":"{id}"}}"#))).await.unwrap();
@@ -25,7 +29,9 @@ async fn as_many_as_the_limit_says_wait_for_their_answers() {
     assert_eq!(code(&ask(&mut socket, r#"{"type":"hold","id":"a"}"#).await), "RESOURCE_EXHAUSTED");
     let mut other = connect(&server, "alice").await;
     assert_eq!(code(&ask(&mut other, r#"{"type":"hold","id":"d"}"#).await), "RESOURCE_EXHAUSTED");
-    // Answers make room. What has no id waits for nothing.
+    // Who leaves out the id does not get past those who wait.
+    assert_eq!(code(&ask(&mut other, r#"{"type":"say"}"#).await), "RESOURCE_EXHAUSTED");
+    // Answers make room.
     socket.send(Message::text("go")).await.unwrap();
     assert_eq!([hear(&mut socket).await["id"].clone(), hear(&mut socket).await["id"].clone()], ["a", "b"]);
     assert_eq!(ask(&mut other, r#"{"type":"say","id":"e"}"#).await["id"], "e");
@@ -34,7 +40,7 @@ async fn as_many_as_the_limit_says_wait_for_their_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_ends_gives_its_places_back() {
     let echo = Echo::start().await;
-    let server = Server::start(&policy("", TWO), echo.address);
+    let server = Server::start(&two(), echo.address);
     let mut socket = connect(&server, "alice").await;
     for id in ["a", "b"] {
         socket.send(Message::text(format!(r#"{{"type":"hold","id":"{id}"}}"#))).await.unwrap();
