@@ -9,6 +9,7 @@ mod decide;
 mod escalate;
 mod explain;
 mod meet;
+mod message;
 mod names;
 mod operate;
 mod overrides;
@@ -39,6 +40,7 @@ use subject::{Asker, SubjectKeys};
 pub use charge::{Charge, ChargeError, Charged, Chosen, Receipt};
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation, Source};
+pub use message::Message;
 pub use overrides::{Override, OverrideError};
 pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, MessageAsks, ReloadError, Rule, Rules, Secrets};
@@ -99,21 +101,6 @@ pub struct Extras<'a> {
     /// The message that is asked about, on the connection that the request opened: then the limits of messages are
     /// asked, and no others.
     pub message: Option<Message<'a>>,
-}
-
-/// A message on a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Message<'a> {
-    /// Its type. All that the policy does not know are one.
-    pub kind: Option<&'a str>,
-    /// The room that it is for.
-    pub room: Option<&'a str>,
-    /// The connection, by a number that no other has.
-    pub connection: u128,
-    /// Its size.
-    pub bytes: u64,
-    /// What it costs; as the limits say unless told.
-    pub cost: Option<NonZeroU64>,
 }
 
 /// A request and who sent it.
@@ -429,11 +416,6 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             self.store.apply(&permits.0).await?;
         }
         Ok(())
-    }
-
-    /// What the limits in force ask of messages beside their type.
-    pub fn message_asks(&self) -> MessageAsks {
-        self.state.load().rules.message_asks()
     }
 
     /// The rules in force.

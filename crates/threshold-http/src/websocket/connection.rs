@@ -25,6 +25,8 @@ pub struct Connection<S, C, L> {
     id: u128,
     /// How many messages came.
     messages: u64,
+    /// How many of those to come have kept their pace already.
+    paced: u64,
 }
 
 /// A message that goes on.
@@ -46,7 +48,7 @@ impl<S, C, L> Connection<S, C, L> {
         (host, path): (Option<String>, String),
     ) -> Self {
         let id = shared.ids.next();
-        Self { shared, client, host, path, id, messages: 0 }
+        Self { shared, client, host, path, id, messages: 0, paced: 0 }
     }
 }
 
@@ -87,12 +89,57 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
     /// # Errors
     ///
     /// What is to be done if it does not.
-    pub fn keep_pace(&self) -> Result<(), Box<Refused>> {
+    pub fn keep_pace(&mut self) -> Result<(), Box<Refused>> {
+        if self.paced > 0 {
+            self.paced -= 1;
+            return Ok(());
+        }
         let Some(pace) = &self.shared.settings.pace else { return Ok(()) };
-        match self.shared.engine.pace(self.id, pace) {
+        match self.shared.engine.pace(self.id, pace, NonZeroU64::MIN) {
             Retry::Now => Ok(()),
             retry => Err(self.refuse(&Why::Pace(pace.capacity(), retry), &self.said(None, 0))),
         }
+    }
+
+    /// The type of a message, if that is all that anybody asks about it and it shows at once: such messages may be judged
+    /// by [`judge_run`](Self::judge_run).
+    #[must_use]
+    pub fn plain_kind<'a>(&self, payload: &'a [u8]) -> Option<&'a str> {
+        let settings = &self.shared.settings;
+        let asks = self.shared.engine.message_asks();
+        let only_kind = !asks.room && !asks.id && settings.cost.is_none() && settings.key.is_none();
+        only_kind.then(|| read::read_kind(payload, &settings.finder)).flatten()
+    }
+
+    /// Judges `count` messages of one [plain type](Self::plain_kind) at once, none larger than allowed and of `bytes`
+    /// together: true if all of them go on. If not, nothing was said or charged, and they are to be judged one by one.
+    pub async fn judge_run(&mut self, kind: &str, count: NonZeroU64, bytes: u64) -> bool {
+        let messages = self.messages.saturating_add(count.get());
+        if self.paced > 0 || self.shared.settings.lifetime.is_some_and(|most| messages > most) {
+            return false;
+        }
+        if let Some(pace) = &self.shared.settings.pace {
+            if self.shared.engine.pace(self.id, pace, count) != Retry::Now {
+                return false;
+            }
+            self.paced = count.get();
+        }
+        let message = Message {
+            kind: Some(kind),
+            connection: self.id,
+            bytes,
+            count: Some(count),
+            ..Message::default()
+        };
+        let extras = Extras { message: Some(message), ..Extras::default() };
+        let mut decision = Place::take();
+        let facts = self.facts();
+        let passed = self.shared.engine.pass_run(&facts, &self.identity(), extras, &mut decision).await;
+        let passed = passed.unwrap_or(false);
+        if passed {
+            (self.messages, self.paced) = (messages, 0);
+        }
+        passed
     }
 
     /// The second part of [`judge`](Self::judge), for a message that was admitted.
@@ -120,7 +167,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
         };
         let key = self.shared.settings.key.as_ref().map(|key| key(&incoming));
         let room = key.as_deref().or(incoming.room);
-        let message = Message { kind: incoming.kind, room, connection: self.id, bytes, cost };
+        let message = Message { kind: incoming.kind, room, connection: self.id, bytes, cost, count: None };
         // With or without an id: who leaves it out must not get past those who are in flight.
         let permit = Some(PermitId::new(self.shared.ids.next()));
         let mut decision = Place::take();
@@ -143,27 +190,20 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
 
     /// Reads as much of a message as somebody asks for.
     fn read<'a>(&self, payload: &'a [u8]) -> Read<'a> {
-        let settings = &self.shared.settings;
-        let asks = self.shared.engine.message_asks();
-        let only_kind = !asks.room && !asks.id && settings.cost.is_none() && settings.key.is_none();
-        match only_kind.then(|| read::read_kind(payload, &settings.finder)).flatten() {
+        match self.plain_kind(payload) {
             Some(kind) => Read { kind: Some(Cow::Borrowed(kind)), ..Read::default() },
-            None => read::read(payload, &settings.names),
+            None => read::read(payload, &self.shared.settings.names),
         }
     }
 
     async fn decide(&self, extras: Extras<'_>, decision: &mut Decision) -> Result<(), threshold::StoreError> {
-        let host = self.host.as_deref();
-        let facts = Facts {
-            peer: self.client.address,
-            method: "GET",
-            host,
-            path: &self.path,
-            bytes: Some(0),
-            headers: &(),
-        };
-        let identity = self.identity();
-        self.shared.engine.decide_for_into(&facts, &identity, extras, decision).await
+        self.shared.engine.decide_for_into(&self.facts(), &self.identity(), extras, decision).await
+    }
+
+    /// The request that opened the connection.
+    fn facts(&self) -> Facts<'_> {
+        let (peer, host) = (self.client.address, self.host.as_deref());
+        Facts { peer, method: "GET", host, path: &self.path, bytes: Some(0), headers: &() }
     }
 
     fn identity(&self) -> Identity<'_> {

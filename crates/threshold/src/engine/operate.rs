@@ -170,11 +170,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         self.edge.now()
     }
 
-    /// Whether one connection keeps the pace that `algorithm` sets: in this process alone, and before anything that came is
+    /// Whether one connection keeps the pace that `algorithm` sets with `count` more: in this process alone, and before anything that came is
     /// read.
-    pub fn pace(&self, connection: u128, algorithm: &Algorithm) -> Retry {
+    pub fn pace(&self, connection: u128, algorithm: &Algorithm, count: NonZeroU64) -> Retry {
         let key = Key::from_raw(connection, PACE);
-        self.edge.act_now(&key, algorithm, Action::Consume(NonZeroU64::MIN)).1.retry
+        self.edge.act_now(&key, algorithm, Action::Consume(count)).1.retry
     }
 
     /// Charges something in this process alone; true if it was admitted.

@@ -409,7 +409,10 @@ impl Rule {
         let extras = &request.asking.extras;
         let cost = match (request.charge, request.asker.message(), self.cost) {
             (Some(charge), ..) => charge,
-            (None, Some(message), Cost::Each(each)) => message.cost.unwrap_or(self.cost_of(message, each)),
+            (None, Some(message), Cost::Each(each)) => {
+                let cost = message.cost.unwrap_or(self.cost_of(message, each));
+                message.count.map_or(cost, |count| cost.saturating_mul(count))
+            }
             (None, Some(message), Cost::Bytes) => NonZeroU64::new(message.bytes)?,
             (None, None, Cost::Each(each)) => extras.cost.map_or(each, |cost| each.saturating_mul(cost)),
             (None, None, Cost::Bytes) => {

@@ -189,3 +189,43 @@ async fn a_limit_of_requests_that_becomes_one_of_messages_stays_in_force_for_its
     assert_eq!(service.drain(&alice, 3).await, 3);
     assert_eq!(service.send(&alice, Message::default(), 3).await, 2);
 }
+
+/// Whether a run of so many messages passes as one.
+async fn run(service: &Service, ask: &Ask, kind: &str, count: u64) -> bool {
+    let message = Message { count: NonZeroU64::new(count), ..of(kind) };
+    let extras = Extras { message: Some(message), ..Extras::default() };
+    let (facts, mut decision) = (ask.facts(), Decision::default());
+    let identity = service.engine.identify(&facts);
+    service.engine.pass_run(&facts, &identity, extras, &mut decision).await.expect("memory answers")
+}
+
+#[tokio::test]
+async fn a_run_of_like_messages_is_charged_as_one_or_not_at_all() {
+    let (service, alice) = (chat(), Ask::get("/chat").by("alice"));
+    assert!(run(&service, &alice, "Typing", 3).await);
+    // Two are more than is left, and nothing is charged for them.
+    assert!(!run(&service, &alice, "Typing", 2).await);
+    assert_eq!(service.send(&alice, of("Typing"), 5).await, 1);
+    assert!(!run(&service, &alice, "Compute", 3).await);
+    assert!(run(&service, &alice, "Compute", 2).await);
+    assert_eq!(service.send(&alice, of("Compute"), 5).await, 0);
+}
+
+#[tokio::test]
+async fn a_run_is_refused_without_a_strike() {
+    let policy = "[[limit]]\nid = \"a\"\nlayer = \"user\"\nmessages = \"*\"\nrate = \"1/s\"\n\
+                  [ladder]\nrungs = [{ strikes = 1, ban = \"1h\" }]\n";
+    let service = Service::new(&format!("{IDENTITY}{policy}"));
+    let alice = Ask::get("/chat").by("alice");
+    assert!(!run(&service, &alice, "Typing", 5).await);
+    assert_eq!(service.send(&alice, of("Typing"), 1).await, 1);
+}
+
+#[tokio::test]
+async fn what_is_only_observed_is_counted_one_by_one() {
+    let policy = "[[limit]]\nid = \"a\"\nlayer = \"user\"\nmessages = \"*\"\nrate = \"3/day\"\nenforce = \"observe\"\n";
+    let service = Service::new(&format!("{IDENTITY}{policy}"));
+    let alice = Ask::get("/chat").by("alice");
+    assert!(!run(&service, &alice, "Typing", 2).await);
+    assert_eq!(service.send(&alice, of("Typing"), 5).await, 5);
+}

@@ -1,5 +1,6 @@
 //! From the client: each message is read, judged, and handed on as it came or not at all.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::BytesMut;
@@ -13,6 +14,8 @@ use super::{CLOSING, GOING_AWAY, Notice, Waiting};
 
 /// What is read at once.
 const READ: usize = 16 * 1024;
+/// How many messages are judged at once at most.
+const LONGEST_RUN: u64 = 64;
 /// The code for what is no WebSocket.
 const PROTOCOL_ERROR: u16 = 1002;
 
@@ -35,6 +38,19 @@ pub(super) struct Inbound<'a, R, W, S, C, L> {
     skip: u64,
     /// What the message says, without its mask.
     payload: Vec<u8>,
+    /// The type of the messages in a run.
+    kind: String,
+    /// How many of the next messages are to be judged one by one.
+    singly: u64,
+}
+
+/// Like messages, one behind the other.
+#[derive(Default)]
+struct Run {
+    count: u64,
+    /// What they say, and with their heads.
+    bytes: u64,
+    length: usize,
 }
 
 /// A message of which something came.
@@ -89,6 +105,8 @@ where
             message: None,
             skip: 0,
             payload: Vec::new(),
+            kind: String::new(),
+            singly: 0,
         }
     }
 
@@ -123,6 +141,9 @@ where
             if !self.skipped() {
                 return Ok(());
             }
+            if self.take_run().await {
+                continue;
+            }
             let Some(head) = frames::head(&self.received)? else { return Ok(()) };
             let Some(mask) = head.mask else { return Err(Broken.into()) };
             let more = match head.kind {
@@ -133,6 +154,47 @@ where
                 return Ok(());
             }
         }
+    }
+
+    /// Hands on a run of like messages at once, if there is one and all of them may pass.
+    async fn take_run(&mut self) -> bool {
+        if self.singly > 0 || self.message.is_some() {
+            return false;
+        }
+        let mut run = Run::default();
+        while run.count < LONGEST_RUN
+            && let Some(length) = self.goes_on(&run)
+        {
+            run.count += 1;
+            run.bytes += self.payload.len() as u64;
+            run.length += length;
+        }
+        let Some(count) = NonZeroU64::new(run.count).filter(|_| run.count > 1) else { return false };
+        if !self.limited.judge_run(&self.kind, count, run.bytes).await {
+            self.singly = run.count;
+            return false;
+        }
+        self.out.extend_from_slice(&self.received.split_to(run.length));
+        true
+    }
+
+    /// The length of the frame behind `run`, if it is all there and a message like those in it, which is in `payload` then.
+    fn goes_on(&mut self, run: &Run) -> Option<usize> {
+        let rest = &self.received[run.length..];
+        let head = frames::head(rest).ok().flatten()?;
+        let plain = head.kind == Kind::Begins && head.last && head.length <= self.most;
+        let length = usize::try_from(head.length).ok().filter(|_| plain)? + head.size;
+        // One alone is no run.
+        let alone = run.count == 0 && rest.len() == length;
+        let masked = rest.get(head.size..length).filter(|_| !alone)?;
+        self.payload.clear();
+        unmask(masked, head.mask?, &mut self.payload);
+        let kind = self.limited.plain_kind(&self.payload)?;
+        if run.count == 0 {
+            self.kind.clear();
+            self.kind.push_str(kind);
+        }
+        (kind == self.kind).then_some(length)
     }
 
     /// Passes over what is left of a frame that is refused; false if there is more to come of it.
@@ -214,6 +276,7 @@ where
 
     /// Judges the message in `payload`, which came as `frames`.
     async fn judge(&mut self, frames: &[u8]) -> Result<(), Stop> {
+        self.singly = self.singly.saturating_sub(1);
         let judged = match self.limited.admit(self.payload.len() as u64) {
             Ok(()) => self.limited.judge_admitted(&self.payload).await,
             Err(refused) => Err(refused),
