@@ -107,12 +107,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         attempt: &Attempt<'_>,
     ) -> Result<Result<Begun, LoginAnswer>, StoreError> {
         let rules = self.rules();
-        let account = attempt.account.map(spelled);
-        let known = match (&account, attempt.device) {
-            (Some(account), Some(token)) => self.knows(account, token).await?,
-            _ => false,
-        };
-        let token = attempt.device.filter(|_| known);
+        let (account, token) = self.known(attempt).await?;
         let origin = token.map_or(Origin::Address(attempt.client), Origin::Device);
         let names: Vec<Subjects> = self.all_subjects().collect();
         let charges = rules.login.charges(account.as_deref(), origin, &names);
@@ -196,12 +191,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ///
     /// If the store or the ledger does not answer. The attempt must not be made then.
     pub async fn look_at_attempt(&self, attempt: &Attempt<'_>) -> Result<LoginAnswer, StoreError> {
-        let account = attempt.account.map(spelled);
-        let known = match (&account, attempt.device) {
-            (Some(account), Some(token)) => self.knows(account, token).await?,
-            _ => false,
-        };
-        let token = attempt.device.filter(|_| known);
+        let (account, token) = self.known(attempt).await?;
         let origin = token.map_or(Origin::Address(attempt.client), Origin::Device);
         let names: Vec<Subjects> = self.all_subjects().collect();
         let charges = self.rules().login.charges(account.as_deref(), origin, &names);
@@ -229,6 +219,19 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         self.store().refund(&ceiling, &charged).await?;
         self.store().reset(&charges.keys(Counts::Account)).await?;
         Ok(LoginAnswer::allowed(Some(token)))
+    }
+
+    /// The one spelling of the account, and the token of the device if it is known.
+    async fn known<'a>(
+        &self,
+        attempt: &Attempt<'a>,
+    ) -> Result<(Option<String>, Option<&'a str>), StoreError> {
+        let account = attempt.account.map(spelled);
+        let known = match (&account, attempt.device) {
+            (Some(account), Some(token)) => self.knows(account, token).await?,
+            _ => false,
+        };
+        Ok((account, attempt.device.filter(|_| known)))
     }
 
     /// Whether `token` was issued for the account.
