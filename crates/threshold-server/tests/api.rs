@@ -10,6 +10,7 @@ mod api {
     mod check;
     mod check_identity;
     mod common;
+    mod connections;
     mod consume;
     mod document;
     mod forward_auth;

@@ -154,6 +154,11 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Connection<S, 
         if read.ambiguous {
             return Err(self.refuse(&Why::Invalid("a field of the message comes twice; send it once"), &said));
         }
+        if read.unreadable {
+            return Err(
+                self.refuse(&Why::Invalid("the message cannot be read; send it as plain JSON"), &said)
+            );
+        }
         let incoming =
             Incoming { kind: read.kind.as_deref(), room: read.room.as_deref(), bytes, client: &self.client };
         let cost = match self.shared.settings.cost.as_ref().map(|cost| cost(&incoming)) {

@@ -31,6 +31,8 @@ pub(super) struct Read<'a> {
     pub(super) id: Option<Cow<'a, str>>,
     /// True if a field came twice: applications differ in which one they believe.
     pub(super) ambiguous: bool,
+    /// True if it looks like an object and cannot be read as one.
+    pub(super) unreadable: bool,
 }
 
 /// The type of a message that begins with it and has it nowhere else: the commonest ones, read without reading the rest.
@@ -51,8 +53,15 @@ pub(super) fn read<'a>(payload: &'a [u8], names: &Names) -> Read<'a> {
     let mut json = serde_json::Deserializer::from_slice(payload);
     match Fields(names).deserialize(&mut json) {
         Ok(read) if json.end().is_ok() => read,
-        _ => Read::default(),
+        // It may be an object to others, who read more than we do, or with less care.
+        _ => Read { unreadable: looks_like_object(payload), ..Read::default() },
     }
+}
+
+/// True if `payload` begins as an object does.
+fn looks_like_object(payload: &[u8]) -> bool {
+    let rest = payload.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(payload);
+    rest.trim_ascii_start().starts_with(b"{")
 }
 
 /// The id of the message that `payload` answers, by the field called `field`.
@@ -96,7 +105,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            *place = map.next_value_seed(Word)?.filter(|word| word.len() <= NAME_BYTES);
+            *place = map.next_value_seed(Word)?.map(shortened);
             *seen = seen.saturating_add(1);
         }
         read.ambiguous = kinds.max(rooms).max(ids) > 1;
@@ -104,7 +113,15 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 }
 
-/// A text, or a whole number as one; whatever else stands there is nothing.
+/// As much of a name as tells it apart from others.
+fn shortened(word: Cow<'_, str>) -> Cow<'_, str> {
+    match word.char_indices().find(|(place, _)| *place > NAME_BYTES) {
+        Some((end, _)) => Cow::Owned(word[..end].to_owned()),
+        None => word,
+    }
+}
+
+/// A text, or whatever else stands there as one; null is nothing.
 struct Word;
 
 impl<'de> DeserializeSeed<'de> for Word {
@@ -138,12 +155,12 @@ impl<'de> Visitor<'de> for Word {
         Ok(Some(Cow::Owned(number.to_string())))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Some(Cow::Owned(number.to_string())))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_bool<E>(self, yes: bool) -> Result<Self::Value, E> {
+        Ok(Some(Cow::Borrowed(if yes { "true" } else { "false" })))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -152,12 +169,12 @@ impl<'de> Visitor<'de> for Word {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(None)
+        Ok(Some(Cow::Borrowed("{}")))
     }
 
     fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
+        Ok(Some(Cow::Borrowed("[]")))
     }
 }
 
@@ -182,21 +199,38 @@ mod tests {
 
     #[test]
     fn what_is_no_object_with_a_type_has_none() {
-        for payload in [
-            "",
-            "[]",
-            "null",
-            "hello",
-            r#"{"type":null}"#,
-            r#"{"type":{"a":1}}"#,
-            r#"{"type":"Chat"} x"#,
-            r#"{"type":"Chat",}"#,
-            r#"{"Type":"Chat"}"#,
-            r#"{"type":"Chat""#,
-        ] {
-            assert_eq!(kind(payload), None, "{payload}");
+        for payload in ["", "[]", "null", "hello", r#"{"type":null}"#, r#"{"Type":"Chat"}"#, " 7 {"] {
+            let read = read(payload.as_bytes(), &Names::default());
+            assert_eq!((read.kind, read.unreadable), (None, false), "{payload}");
         }
-        assert_eq!(kind(&format!(r#"{{"type":"{}"}}"#, "x".repeat(257))), None);
+        assert_eq!(kind(&format!(r#"{{"type":"{}"}}"#, "x".repeat(999))).map(|kind| kind.len()), Some(257));
+    }
+
+    #[test]
+    fn what_only_looks_like_an_object_is_not_taken_for_one_without_a_type() {
+        let odd: [&[u8]; 8] = [
+            br#"{"\ud800":1,"type":"Compute"}"#,
+            br#"{"type":"Compute","id":"\ud800"}"#,
+            br#"{"room":1e999,"type":"Compute"}"#,
+            b"{\"\xff\":1,\"type\":\"Compute\"}",
+            b"\xef\xbb\xbf{\"type\":\"Compute\"}",
+            br#"{"type":"Chat",}"#,
+            br#" {type:"Chat"}"#,
+            br#"{"type":"Chat"} x"#,
+        ];
+        for payload in odd {
+            let read = read(payload, &Names::default());
+            assert!(read.unreadable && read.kind.is_none(), "{}", String::from_utf8_lossy(payload));
+        }
+    }
+
+    #[test]
+    fn an_id_of_any_kind_is_one() {
+        let id = |payload: &'static str| read(payload.as_bytes(), &Names::default()).id.map(Cow::into_owned);
+        assert_eq!(id(r#"{"id":1.5}"#).as_deref(), Some("1.5"));
+        assert_eq!(id(r#"{"id":[1]}"#).as_deref(), Some("[]"));
+        assert_eq!(id(r#"{"id":true}"#).as_deref(), Some("true"));
+        assert_eq!(id(r#"{"id":null}"#), None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(super) struct Idempotency {
     clock: SystemClock,
     hasher: [RandomState; 2],
     table: Mutex<Table>,
+    /// Receipts that were used.
+    receipts: Mutex<Table>,
 }
 
 #[derive(Default)]
@@ -97,22 +99,30 @@ impl Idempotency {
 
     /// Marks a receipt as used.
     pub(super) fn redeem(&self, receipt: &Receipt) -> Result<(), Box<Answer>> {
-        let key = self.hash(("receipt", receipt));
-        let mut table = self.table();
+        let key = self.hash(receipt);
+        let mut table = self.receipts();
         let now = self.now();
+        if now.saturating_sub(receipt.at().as_micros()) > Span::from(RECEIPTS).as_micros() {
+            let detail = "this receipt is older than a day; what it stands for stays charged";
+            return Err(unprocessable("bad_receipt", detail));
+        }
         table.forget(now);
         if table.questions.contains_key(&key) {
             let detail = "this receipt was used already; what it stands for was given back";
             return Err(Box::new(Answer::new(StatusCode::CONFLICT, "receipt_used", detail)));
         }
-        let _ = table.find(key, now, &RECEIPTS);
+        // None is forgotten as long as it could be used again.
+        if table.questions.len() >= MOST {
+            return Err(Box::new(Answer::unavailable()));
+        }
+        let _ = table.find(key, now, &(RECEIPTS * 2));
         Ok(())
     }
 
     /// Marks a receipt as not used after all.
     pub(super) fn give_back(&self, receipt: &Receipt) {
-        let key = self.hash(("receipt", receipt));
-        self.table().remove(key);
+        let key = self.hash(receipt);
+        self.receipts().remove(key);
     }
 
     fn hash(&self, what: impl std::hash::Hash) -> [u64; 2] {
@@ -121,6 +131,10 @@ impl Idempotency {
 
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
+    }
+
+    fn receipts(&self) -> MutexGuard<'_, Table> {
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

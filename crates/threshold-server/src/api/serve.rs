@@ -76,7 +76,8 @@ async fn serve(accepted: Accepted, shared: Arc<Shared>, mut stopped: watch::Rece
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES)
-        .pipeline_flush(true);
+        // Who has said all that it wants to may still listen.
+        .half_close(true);
     let mut speaking = pin!(builder.serve_connection(TokioIo::new(stream), Front { shared, peer }));
     // How it ends is the client's business.
     tokio::select! {

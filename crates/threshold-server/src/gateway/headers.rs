@@ -250,7 +250,12 @@ fn hexadecimal(number: u128) -> HeaderValue {
 pub(super) fn wanted_upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let lines = headers.get_all(header::CONNECTION).iter().filter_map(|line| line.to_str().ok());
     let asks = lines.flat_map(|line| line.split(',')).any(|one| one.trim().eq_ignore_ascii_case("upgrade"));
-    headers.get(header::UPGRADE).filter(|_| asks).cloned()
+    let wanted = headers.get(header::UPGRADE).filter(|_| asks)?;
+    // Requests within another protocol would pass unseen.
+    let mut words = wanted.as_bytes().split(|byte| !byte.is_ascii_alphanumeric());
+    let http = words
+        .any(|word| [&b"h2c"[..], b"h2", b"http", b"tls"].iter().any(|http| word.eq_ignore_ascii_case(http)));
+    (!http).then(|| wanted.clone())
 }
 
 #[cfg(test)]
@@ -352,5 +357,15 @@ mod tests {
         assert_eq!(all["x-request-id"], format!("{:032x}", 7).as_str());
         let mut odd = headers(&[("x-request-id", "a b")]);
         assert_ne!(request_id(&mut odd, true, || 7), "a b");
+    }
+
+    #[test]
+    fn other_protocols_of_requests_are_not_changed_to() {
+        let wanted = |protocol| wanted_upgrade(&headers(&[("connection", "upgrade"), ("upgrade", protocol)]));
+        assert!(wanted("websocket").is_some());
+        assert!(wanted("foo, websocket").is_some());
+        for http in ["h2c", "H2C", "foo, h2c", "HTTP/2.0", "TLS/1.0"] {
+            assert!(wanted(http).is_none(), "{http}");
+        }
     }
 }

@@ -164,10 +164,8 @@ impl Proxy {
     /// What the messages of a WebSocket are limited by, if `request` opens one and they are.
     fn terms<B>(&self, request: &mut Request<B>) -> Option<Box<ServerTerms>> {
         let messages = self.settings.messages.as_ref()?;
-        let wanted = headers::wanted_upgrade(request.headers())?;
-        if request.version() >= Version::HTTP_2 || !wanted.as_bytes().eq_ignore_ascii_case(b"websocket") {
-            return None;
-        }
+        // Whatever it is called here: what it becomes is for the application to say.
+        headers::wanted_upgrade(request.headers()).filter(|_| request.version() < Version::HTTP_2)?;
         let terms = {
             let fields = Fields(request.headers());
             let facts = facts(request, &fields, self.client.introduction.peer());

@@ -47,6 +47,9 @@ pub(super) fn both(
         parts.headers.insert(header::UPGRADE, protocol);
     }
     connection.upgraded();
+    // Who says nothing, or more than one thing, may well mean it.
+    let other = parts.headers.get_all(header::UPGRADE).iter().all(|line| !names_websocket(line));
+    let terms = terms.filter(|_| !other || !parts.headers.contains_key(header::UPGRADE));
     tokio::spawn(async move {
         if let Ok(client) = client.await {
             let moved = AtomicBool::new(false);
@@ -68,6 +71,11 @@ pub(super) fn both(
         drop(held);
     });
     Response::from_parts(parts, Either::Right(Full::default()))
+}
+
+fn names_websocket(line: &HeaderValue) -> bool {
+    let mut words = line.as_bytes().split(|byte| !byte.is_ascii_alphanumeric());
+    words.any(|word| word.eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Passes bytes until both sides have ended, or one is broken.

@@ -57,6 +57,20 @@ async fn a_message_that_grows_too_large_is_refused_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pieces_without_end_are_a_message_that_is_too_large() {
+    let echo = Echo::start().await;
+    let server = Server::start(&policy("max_payload = 100", "rate = \"9/day\""), echo.address);
+    let mut socket = connect(&server, "alice").await;
+    socket.send(piece("x", Data::Text, false)).await.unwrap();
+    for _ in 0..300 {
+        socket.send(piece("", Data::Continue, false)).await.unwrap();
+    }
+    socket.send(piece("", Data::Continue, true)).await.unwrap();
+    assert_eq!(code(&hear(&mut socket).await), "FAILED_PRECONDITION");
+    exchange(&mut socket, Message::text("and on")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pieces_count_for_the_pace_of_a_connection() {
     let echo = Echo::start().await;
     let server = Server::start(
@@ -74,10 +88,16 @@ async fn pieces_count_for_the_pace_of_a_connection() {
 
 /// Opens a WebSocket by hand.
 async fn opened(address: SocketAddr) -> TcpStream {
+    opened_as(address, "Upgrade: websocket").await
+}
+
+/// The same, asking for it in other words.
+async fn opened_as(address: SocketAddr, upgrade: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let head = "GET /chat HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+    let head = "GET /chat HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\n\
                 Sec-WebSocket-Version: 13\r\n";
-    stream.write_all(format!("{head}Sec-WebSocket-Key: {KEY}\r\n\r\n").as_bytes()).await.unwrap();
+    let head = format!("{head}{upgrade}\r\nSec-WebSocket-Key: {KEY}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         answer.push(soon(stream.read_u8()).await.unwrap());
@@ -140,6 +160,27 @@ async fn slow(listener: TcpListener, broken: &'static [u8]) {
     stream.write_all(b"\x80\x05world").await.unwrap();
     stream.write_all(broken).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_hold_however_a_socket_is_asked_for() {
+    for upgrade in [
+        "Upgrade: WebSocket",
+        "Upgrade: foo, websocket",
+        "Upgrade: websocket/13",
+        "Upgrade: foo\r\nUpgrade: websocket",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(slow(listener, b""));
+        let server = Server::start(&policy("", "rate = \"1/day\""), address);
+        let mut stream = opened_as(server.gateway, upgrade).await;
+        stream.write_all(&[0x81, 0x80, 0, 0, 0, 0, 0x81, 0x80, 0, 0, 0, 0]).await.unwrap();
+        let mut heard = vec![0; 14 + 100];
+        soon(stream.read_exact(&mut heard)).await.unwrap();
+        assert_eq!(&heard[..14], b"\x01\x05hello\x80\x05world", "{upgrade}");
+        assert_eq!(heard[14], 0x81, "the second message is refused: {upgrade}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,6 +98,17 @@ async fn a_type_that_comes_twice_is_nobodys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_others_might_read_a_type_in_is_refused() {
+    let echo = Echo::start().await;
+    let server = Server::start(&policy("", "rate = \"100/day\""), echo.address);
+    let mut socket = connect(&server, "alice").await;
+    for odd in [r#"{"\ud800":1,"type":"Dear"}"#, r#"{"room":1e999,"type":"Dear"}"#, "{type:'Dear'}"] {
+        assert_eq!(code(&ask(&mut socket, odd).await), "INVALID_ARGUMENT", "{odd}");
+    }
+    assert_eq!(echo.count("Dear"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_type_shares_one_count() {
     let echo = Echo::start().await;
     let server = Server::start(

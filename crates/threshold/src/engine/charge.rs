@@ -378,6 +378,12 @@ impl Seals<'_> {
 }
 
 impl Receipt {
+    /// When it was charged.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        Timestamp::from_micros(self.at)
+    }
+
     /// True if it proves a charge by `step`.
     fn is_of(&self, step: &Step, keys: &SubjectKeys) -> bool {
         let consumes = matches!(step.action, Action::Consume(_));

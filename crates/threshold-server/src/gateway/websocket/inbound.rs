@@ -222,10 +222,12 @@ where
         if (head.kind == Kind::Begins) == self.message.is_some() {
             return Err(Broken.into());
         }
-        let (before, refused) = self.message.as_ref().map_or((0, false), |part| (part.bytes, part.refused));
+        let part = self.message.as_ref().map(|part| (part.bytes, part.refused, part.frames.len() as u64));
+        let (before, refused, kept) = part.unwrap_or_default();
         let bytes = before.saturating_add(head.length);
-        if refused || bytes > self.most {
-            return self.pass_over(head, bytes).await;
+        // Pieces have heads, which are kept as well: of one byte each they come to seven times what they say.
+        if refused || bytes > self.most || kept > self.most.saturating_mul(8) {
+            return self.pass_over(head, bytes.max(self.most.saturating_add(1))).await;
         }
         let Some(frame) = whole(&mut self.received, head) else { return Ok(false) };
         if head.kind == Kind::Begins {

@@ -29,6 +29,8 @@ pub(super) struct Outbound<'a, R, W> {
     left: u64,
     /// True between the frames of one message.
     within: bool,
+    /// True once the application has said that this is the end: nothing comes behind that.
+    closed: bool,
 }
 
 impl<'a, R: AsyncRead, W: AsyncWrite> Outbound<'a, R, W> {
@@ -39,7 +41,7 @@ impl<'a, R: AsyncRead, W: AsyncWrite> Outbound<'a, R, W> {
         moved: &'a AtomicBool,
     ) -> Self {
         let received = BytesMut::from(received);
-        Self { from, to, waiting, id_field, moved, received, left: 0, within: false }
+        Self { from, to, waiting, id_field, moved, received, left: 0, within: false, closed: false }
     }
 
     /// Hands on what comes, until one side ends.
@@ -67,7 +69,9 @@ impl<'a, R: AsyncRead, W: AsyncWrite> Outbound<'a, R, W> {
                     Ok(_) => self.moved.store(true, Ordering::Relaxed),
                 },
                 notice = notices.recv(), if between => match notice {
+                    Some(Notice::Frame(_)) if self.closed => {}
                     Some(Notice::Frame(frame)) => self.say(&frame).await.ok()?,
+                    Some(Notice::Close(..)) if self.closed => return None,
                     Some(Notice::Close(code, reason)) => return Some((code, reason)),
                     None => {}
                 },
@@ -82,45 +86,44 @@ impl<'a, R: AsyncRead, W: AsyncWrite> Outbound<'a, R, W> {
 
     /// Hands on what was received, but for a head or an answer of which there is more to come.
     async fn hand_on(&mut self) -> std::io::Result<Result<(), Broken>> {
-        let ready = match self.ready() {
-            Ok(ready) => ready,
-            Err(broken) => return Ok(Err(broken)),
-        };
+        let (ready, broken) = self.ready();
         if ready > 0 {
             self.to.write_all(&self.received[..ready]).await?;
             self.received.advance(ready);
             // Within TLS what was written may stay here until it is asked for.
             self.to.flush().await?;
         }
-        Ok(Ok(()))
+        Ok(broken)
     }
 
-    /// How many of the bytes that were received can be handed on.
-    fn ready(&mut self) -> Result<usize, Broken> {
+    /// How many of the bytes that were received can be handed on, and whether what follows them can ever be.
+    fn ready(&mut self) -> (usize, Result<(), Broken>) {
         let mut ready = 0;
         loop {
             let here = self.received.len() - ready;
             let some = usize::try_from(self.left).unwrap_or(usize::MAX).min(here);
             (ready, self.left) = (ready + some, self.left - some as u64);
             if self.left > 0 {
-                return Ok(ready);
+                return (ready, Ok(()));
             }
             let rest = &self.received[ready..];
-            let Some(head) = frames::head(rest)? else { return Ok(ready) };
+            let head = match frames::head(rest) {
+                Ok(Some(head)) => head,
+                Ok(None) => return (ready, Ok(())),
+                Err(broken) => return (ready, Err(broken)),
+            };
             let payload = &rest[head.size..];
-            let whole = payload.len() as u64 >= head.length;
             if head.kind == Kind::Begins && head.last && head.length <= ANSWER && !self.waiting.is_empty() {
-                if !whole {
-                    return Ok(ready);
-                }
-                let length = usize::try_from(head.length).map_err(|_| Broken)?;
-                if let Some(id) = reply_id(&payload[..length], &self.id_field) {
+                let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+                let Some(payload) = payload.get(..length) else { return (ready, Ok(())) };
+                if let Some(id) = reply_id(payload, &self.id_field) {
                     self.waiting.answered(&id);
                 }
             }
             match head.kind {
                 Kind::Begins | Kind::GoesOn => self.within = !head.last,
-                Kind::Close | Kind::Control => {}
+                Kind::Close => self.closed = true,
+                Kind::Control => {}
             }
             (ready, self.left) = (ready + head.size, head.length);
         }
