@@ -103,7 +103,7 @@ impl Idempotency {
         let mut table = self.receipts();
         let now = self.now();
         if now.saturating_sub(receipt.at().as_micros()) > Span::from(RECEIPTS).as_micros() {
-            let detail = "this receipt is older than a day; what it stands for stays charged";
+            let detail = "this receipt is of no charge of the last day; send back the one that came with it";
             return Err(unprocessable("bad_receipt", detail));
         }
         table.forget(now);
