@@ -121,7 +121,7 @@ async fn types_that_nobody_knows_share_one_bucket() {
     }
     let refused_by_the_chat = "INVALID_ARGUMENT";
     assert_eq!(outcomes, tally(&[(refused_by_the_chat, 200), ("cheap", 5)]));
-    for noise in ["hello", "{", r#"["type"]"#, r#"{"type":{}}"#] {
+    for noise in ["hello", r#"["type"]"#, r#"{"type":{}}"#] {
         paula.send(noise).await;
         assert_eq!(outcome(&paula.hear().await), "cheap", "{noise} has no type, which is one nobody knows");
     }
