@@ -198,7 +198,7 @@ async fn many(
     let charges = batch
         .iter()
         .enumerate()
-        .map(|(place, Object(one))| one.given().charge().map_err(|answer| placed(*answer, place)));
+        .map(|(place, Object(one))| one.charge().map_err(|answer| placed(*answer, place)));
     let charges: Vec<Charge<'_>> = charges.collect::<Result<_, _>>()?;
     let atomic = question.atomic.unwrap_or(true);
     let results = match atomic {
@@ -239,54 +239,28 @@ async fn run(shared: &Shared, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<
     }
 }
 
-/// One charge, as it was given.
-struct Given<'a> {
-    limit: Option<&'a str>,
-    tier: Option<&'a str>,
-    rate: Option<&'a str>,
-    algorithm: Option<&'a str>,
-    key: &'a str,
-    cost: Option<u64>,
+impl<'a> Question<'a> {
+    /// The one charge that it is about, if it is about one.
+    fn single(&self) -> Result<Option<One<'a>>, Box<Answer>> {
+        let Self { limit, tier, rate, algorithm, key, cost, .. } = self;
+        let Some(key) = key.clone() else {
+            let texts = [limit, tier, rate, algorithm];
+            return match texts.iter().any(|text| text.is_some()) || cost.is_some() {
+                true => Err(bad("bad_request", "`key` is missing: whom is it charged to?")),
+                false => Ok(None),
+            };
+        };
+        let [limit, tier, rate, algorithm] = [limit, tier, rate, algorithm].map(Clone::clone);
+        Ok(Some(One { limit, tier, rate, algorithm, key, cost: *cost }))
+    }
 }
 
 impl One<'_> {
-    fn given(&self) -> Given<'_> {
-        Given {
-            limit: self.limit.as_ref().map(Text::as_str),
-            tier: self.tier.as_ref().map(Text::as_str),
-            rate: self.rate.as_ref().map(Text::as_str),
-            algorithm: self.algorithm.as_ref().map(Text::as_str),
-            key: self.key.as_str(),
-            cost: self.cost,
-        }
-    }
-}
-
-impl Question<'_> {
-    /// The one charge that it is about, if it is about one.
-    fn single(&self) -> Result<Option<Given<'_>>, Box<Answer>> {
-        let text = |text: &'_ Option<Text<'_>>| text.is_some();
-        let named = text(&self.limit) || text(&self.rate) || text(&self.tier) || text(&self.algorithm);
-        match &self.key {
-            Some(key) => Ok(Some(Given {
-                limit: self.limit.as_ref().map(Text::as_str),
-                tier: self.tier.as_ref().map(Text::as_str),
-                rate: self.rate.as_ref().map(Text::as_str),
-                algorithm: self.algorithm.as_ref().map(Text::as_str),
-                key: key.as_str(),
-                cost: self.cost,
-            })),
-            None if named || self.cost.is_some() => {
-                Err(bad("bad_request", "`key` is missing: whom is it charged to?"))
-            }
-            None => Ok(None),
-        }
-    }
-}
-
-impl<'a> Given<'a> {
-    fn charge(&self) -> Result<Charge<'a>, Box<Answer>> {
-        if self.key.is_empty() || self.key.len() > KEY_BYTES {
+    fn charge(&self) -> Result<Charge<'_>, Box<Answer>> {
+        let [limit, tier, rate, algorithm] = [&self.limit, &self.tier, &self.rate, &self.algorithm]
+            .map(|text| text.as_ref().map(Text::as_str));
+        let key = self.key.as_str();
+        if key.is_empty() || key.len() > KEY_BYTES {
             return Err(bad("bad_request", "`key` must have 1 to 1024 bytes"));
         }
         let cost = match self.cost {
@@ -295,15 +269,15 @@ impl<'a> Given<'a> {
                 bad("bad_request", "`cost` must be at least 1; to look without charging, use /v1/peek")
             })?,
         };
-        let by = match (self.limit, self.rate) {
-            (Some(limit), None) if self.algorithm.is_none() => Chosen::Limit(limit, self.tier),
+        let by = match (limit, rate) {
+            (Some(limit), None) if algorithm.is_none() => Chosen::Limit(limit, tier),
             (Some(_), None) => {
                 return Err(bad("bad_request", "a `limit` has an algorithm of its own; leave it out"));
             }
-            (None, Some(_)) if self.tier.is_some() => {
+            (None, Some(_)) if tier.is_some() => {
                 return Err(bad("bad_request", "a `rate` is the same for every tier; leave it out"));
             }
-            (None, Some(rate)) => Chosen::Rate(parse(rate)?, algorithm(self.algorithm)?),
+            (None, Some(rate)) => Chosen::Rate(parse(rate)?, kind(algorithm)?),
             (Some(_), Some(_)) => return Err(bad("bad_request", "send a `limit` or a `rate`, not both")),
             (None, None) => {
                 return Err(bad(
@@ -312,7 +286,7 @@ impl<'a> Given<'a> {
                 ));
             }
         };
-        Ok(Charge { by, key: self.key, cost })
+        Ok(Charge { by, key, cost })
     }
 }
 
@@ -320,7 +294,7 @@ fn parse(rate: &str) -> Result<Rate, Box<Answer>> {
     rate.parse().map_err(|error: threshold::RateError| bad("bad_rate", &format!("`rate`: {error}")))
 }
 
-fn algorithm(name: Option<&str>) -> Result<AlgorithmKind, Box<Answer>> {
+fn kind(name: Option<&str>) -> Result<AlgorithmKind, Box<Answer>> {
     let Some(name) = name else { return Ok(AlgorithmKind::default()) };
     AlgorithmKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
         let known = AlgorithmKind::ALL.map(AlgorithmKind::name).join(", ");
