@@ -176,3 +176,23 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_that_was_used_is_remembered_whatever_else_is_asked() {
+        let idempotency = Idempotency::default();
+        let text = format!("{:x}.4.1.{:032x}", idempotency.now(), 7);
+        let receipt: Receipt = text.parse().expect("it reads like one");
+        assert!(idempotency.redeem(&receipt).is_ok());
+        for number in 0..=MOST {
+            let (caller, name) = (Caller::NOBODY, &*number.to_string());
+            idempotency.find(&Known { caller, verb: 0, name, lifetime: Duration::from_secs(86_400) });
+        }
+        assert!(idempotency.redeem(&receipt).is_err());
+        idempotency.give_back(&receipt);
+        assert!(idempotency.redeem(&receipt).is_ok());
+    }
+}

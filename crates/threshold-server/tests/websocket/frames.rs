@@ -163,6 +163,23 @@ async fn slow(listener: TcpListener, broken: &'static [u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_comes_behind_the_end_that_the_application_has_said() {
+    let end = b"\x88\x02\x0F\xA1";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(slow(listener, end));
+    let server = Server::start(&policy("", "rate = \"1/day\""), address);
+    let mut stream = opened(server.gateway).await;
+    let mut heard = vec![0; 14 + end.len()];
+    soon(stream.read_exact(&mut heard)).await.unwrap();
+    assert!(heard.ends_with(end), "{heard:?}");
+    stream.write_all(&[0x81, 0x80, 0, 0, 0, 0, 0x81, 0x80, 0, 0, 0, 0]).await.unwrap();
+    let mut rest = Vec::new();
+    soon(stream.read_to_end(&mut rest)).await.unwrap();
+    assert!(rest.is_empty(), "{rest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_however_a_socket_is_asked_for() {
     for upgrade in [
         "Upgrade: WebSocket",
