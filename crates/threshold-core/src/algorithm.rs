@@ -203,6 +203,11 @@ impl Algorithm {
         matches!(self, Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_))
     }
 
+    /// True if it is charged, false if it gives out permits.
+    pub(crate) const fn charges(&self) -> bool {
+        !matches!(self, Self::Concurrency(_))
+    }
+
     /// How long a charge may be felt.
     #[must_use]
     pub const fn memory(&self) -> Span {

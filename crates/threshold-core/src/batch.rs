@@ -55,15 +55,9 @@ pub enum Mode {
     Observe,
 }
 
-/// What belongs together where a backend cannot be atomic over everything: the tenant, or without one the
-/// user or the address, as a keyed hash. Stores that are atomic over everything ignore it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Partition(pub u64);
-
 /// Steps that are judged in order, each seeing the charges of those before it, and charged all or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    partition: Partition,
     steps: SmallVec<[Step; 4]>,
 }
 
@@ -165,12 +159,6 @@ impl Step {
 }
 
 impl Batch {
-    /// An empty batch for `partition`.
-    #[must_use]
-    pub fn new(partition: Partition) -> Self {
-        Self { partition, steps: SmallVec::new() }
-    }
-
     /// Adds a step at the end.
     #[inline]
     pub fn push(&mut self, step: Step) -> Result<(), BatchError> {
@@ -198,12 +186,6 @@ impl Batch {
         self.steps.clear();
     }
 
-    /// The partition.
-    #[must_use]
-    pub const fn partition(&self) -> Partition {
-        self.partition
-    }
-
     /// The steps, in order, to be changed.
     #[must_use]
     pub fn steps_mut(&mut self) -> &mut [Step] {
@@ -217,11 +199,10 @@ impl Batch {
     }
 }
 
-/// A batch of one step, in the partition of its key.
+/// A batch of one step.
 impl From<Step> for Batch {
     fn from(step: Step) -> Self {
-        let [low, _] = step.key.halves();
-        Self { partition: Partition(low), steps: SmallVec::from_iter([step]) }
+        Self { steps: SmallVec::from_iter([step]) }
     }
 }
 

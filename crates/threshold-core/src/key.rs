@@ -8,6 +8,8 @@
 //!
 //! Because the limit is inside the hash key, no subject of one limit can meet a subject of another.
 
+mod limit_id;
+mod partition;
 mod words;
 
 use std::fmt;
@@ -17,11 +19,19 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::algorithm::Algorithm;
 use crate::rate::Unit;
+use partition::Partitions;
 pub(crate) use words::{Absorbing, WordHasher};
+
+pub use limit_id::{LimitId, LimitIdError};
+pub use partition::Partition;
 
 /// The secret behind every key. Its `Debug` form never shows it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u64; 2]);
+pub struct Secret {
+    words: [u64; 2],
+    /// True if keys are given their partitions.
+    partitions: bool,
+}
 
 /// A limit's identity, ready to make the keys of its subjects.
 #[derive(Clone)]
@@ -31,6 +41,8 @@ pub struct LimitKey {
     /// For subjects of several parts.
     several: WordHasher,
     tag: u64,
+    /// For stores that need it; others would pay for a hash that they ignore.
+    partitions: Option<Partitions>,
 }
 
 /// One subject under one limit: what a store keeps state for.
@@ -39,27 +51,26 @@ pub struct Key {
     /// The halves of the hash: as one number it would be aligned to 16 bytes, and a step would carry gaps.
     high: u64,
     low: u64,
+    /// The limit, and above it the partition.
     limit: u64,
 }
 
-/// A limit's name: 1 to 64 printable ASCII characters without spaces, quotes or backslashes, so that it can
-/// stand in a header, a metric label and a log line as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LimitId(Box<str>);
-
-/// A name that cannot be a limit's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "limit id {0:?} must be 1 to 64 printable ASCII characters without spaces, quotes or backslashes, such as \"login\""
-)]
-pub struct LimitIdError(String);
+/// The bits of a key's last word that name its limit; those above name its partition.
+const LIMIT_BITS: u32 = 48;
+const LIMIT: u64 = (1 << LIMIT_BITS) - 1;
 
 impl Secret {
     /// Makes a secret from 16 random bytes.
     #[must_use]
     pub fn new(bytes: [u8; 16]) -> Self {
         let [low, high] = halves(u128::from_le_bytes(bytes));
-        Self([low, high])
+        Self { words: [low, high], partitions: false }
+    }
+
+    /// The same secret, whose keys know their partitions: for stores that are [partitioned](crate::Store::is_partitioned).
+    #[must_use]
+    pub const fn partitioning(self) -> Self {
+        Self { partitions: true, ..self }
     }
 
     /// Makes a secret of a text that was drawn at random: the same on every node that has the text.
@@ -69,12 +80,12 @@ impl Secret {
         feed(&mut hasher, b"secret");
         feed(&mut hasher, text.as_bytes());
         let hash = hasher.finish128();
-        Self([hash.h1, hash.h2])
+        Self { words: [hash.h1, hash.h2], partitions: false }
     }
 
     /// A hash of words for a purpose that no limit has.
     pub(crate) fn words_for(&self, purpose: &[u8]) -> WordHasher {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        let mut hasher = SipHasher13::new_with_keys(self.words[0], self.words[1]);
         feed(&mut hasher, b"purpose");
         feed(&mut hasher, purpose);
         let hash = hasher.finish128();
@@ -88,7 +99,7 @@ impl Secret {
     #[must_use]
     pub fn limit_key(&self, id: &LimitId, algorithm: &Algorithm, unit: Unit) -> LimitKey {
         let derive = |purpose: &[u8]| {
-            let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+            let mut hasher = SipHasher13::new_with_keys(self.words[0], self.words[1]);
             feed(&mut hasher, purpose);
             feed(&mut hasher, id.as_str().as_bytes());
             feed(&mut hasher, algorithm.kind().name().as_bytes());
@@ -101,7 +112,8 @@ impl Secret {
         LimitKey {
             one: SipHasher13::new_with_keys(one.0, one.1),
             several: WordHasher::new(several.0, several.1),
-            tag: derive(b"tag").0,
+            tag: derive(b"tag").0 & LIMIT,
+            partitions: self.partitions.then(|| Partitions::new(self.words_for(b"partitions"))),
         }
     }
 }
@@ -115,7 +127,11 @@ impl LimitKey {
             Some(part) => self.one.hash(part),
             None => return self.key_of(&Subject::new(parts)),
         };
-        Key { high: hash.h2, low: hash.h1, limit: self.tag }
+        let key = Key { high: hash.h2, low: hash.h1, limit: self.tag };
+        match &self.partitions {
+            None => key,
+            Some(partitions) => key.within(partitions.of(Subject::new(parts).words())),
+        }
     }
 }
 
@@ -125,7 +141,11 @@ impl LimitKey {
     #[inline(always)]
     pub fn key_of(&self, subject: &Subject) -> Key {
         let [low, high] = self.several.hash(subject.words());
-        Key { high, low, limit: self.tag }
+        let key = Key { high, low, limit: self.tag };
+        match &self.partitions {
+            None => key,
+            Some(partitions) => key.within(partitions.of(subject.words())),
+        }
     }
 }
 
@@ -250,7 +270,7 @@ impl Key {
     #[must_use]
     pub const fn from_raw(hash: u128, limit: u64) -> Self {
         let [low, high] = halves(hash);
-        Self { high, low, limit }
+        Self { high, low, limit: limit & LIMIT }
     }
 
     /// The key of something else that goes with this one, such as its grace: each `purpose` gives another key.
@@ -270,7 +290,19 @@ impl Key {
     /// Which limit this key belongs to, for what a store keeps per limit. Not needed to tell keys apart.
     #[must_use]
     pub const fn limit(&self) -> u64 {
-        self.limit
+        self.limit & LIMIT
+    }
+
+    /// What the key belongs together with where a backend cannot be atomic over everything.
+    #[must_use]
+    pub const fn partition(&self) -> Partition {
+        Partition((self.limit >> LIMIT_BITS) as u16)
+    }
+
+    /// The same key within a partition. A key must always be given the same one: it says where its state is.
+    #[must_use]
+    pub const fn within(self, partition: Partition) -> Self {
+        Self { limit: self.limit & LIMIT | (partition.0 as u64) << LIMIT_BITS, ..self }
     }
 
     /// The hash as its low and high half.
@@ -283,29 +315,6 @@ impl Key {
 #[expect(clippy::cast_possible_truncation, reason = "each half is cut out on purpose")]
 const fn halves(wide: u128) -> [u64; 2] {
     [wide as u64, (wide >> 64) as u64]
-}
-
-impl LimitId {
-    /// Checks `name` and makes it a limit's id.
-    pub fn new(name: &str) -> Result<Self, LimitIdError> {
-        let allowed = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
-        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-            return Err(LimitIdError(name.to_owned()));
-        }
-        Ok(Self(name.into()))
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LimitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl fmt::Debug for Secret {

@@ -45,6 +45,12 @@ pub trait Ledger: Send + Sync {
         retention: &Retention,
     ) -> impl Future<Output = Result<usize, StoreError>> + Send;
 
+    /// Completes when something may have been written since the last call: a hint to read, which can come too often
+    /// and, when connections break, too late. Where nobody tells of what others write it never completes.
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// Says whether the ledger answers.
     fn health(&self) -> impl Future<Output = Health> + Send;
 
@@ -98,6 +104,8 @@ pub trait DynLedger: Send + Sync {
         now: Timestamp,
         retention: &'a Retention,
     ) -> BoxFuture<'a, Result<usize, StoreError>>;
+    /// [`Ledger::changed`].
+    fn changed_boxed(&self) -> BoxFuture<'_, ()>;
     /// [`Ledger::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Ledger::close`].
@@ -119,6 +127,10 @@ impl<L: Ledger> DynLedger for L {
         retention: &'a Retention,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
         Box::pin(Ledger::sweep(self, now, retention))
+    }
+
+    fn changed_boxed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Ledger::changed(self))
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -144,6 +156,10 @@ impl Ledger for SharedLedger {
 
     async fn sweep(&self, now: Timestamp, retention: &Retention) -> Result<usize, StoreError> {
         (**self).sweep_boxed(now, retention).await
+    }
+
+    async fn changed(&self) {
+        (**self).changed_boxed().await;
     }
 
     async fn health(&self) -> Health {

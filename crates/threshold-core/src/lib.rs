@@ -17,6 +17,7 @@
 //! | [`state`] | what a store keeps for one key: a [`Cell`](state::Cell), a log or permits |
 //! | [`batch`] | [`Step`], [`Batch`], [`Verdict`], [`Outcome`] |
 //! | [`transition`] | the one function that decides a batch |
+//! | [`mirror`] | the numbers of a step for stores that judge elsewhere, and their answers read back |
 //! | [`guarantee`] | the largest number a limit admits in any interval, as a value and as a sentence |
 //! | [`store`] | the [`Store`] trait, its object-safe twin and [`StoreError`] |
 //!
@@ -29,6 +30,7 @@ pub mod batch;
 pub mod guarantee;
 pub mod key;
 pub mod ledger;
+pub mod mirror;
 pub mod rate;
 pub mod standing;
 pub mod state;
@@ -37,11 +39,9 @@ pub mod time;
 pub mod transition;
 
 pub use algorithm::{Algorithm, AlgorithmKind, LimitError};
-pub use batch::{
-    Action, Batch, BatchError, MAX_STEPS, Mode, Outcome, Partition, PermitId, Retry, Step, Verdict,
-};
+pub use batch::{Action, Batch, BatchError, MAX_STEPS, Mode, Outcome, PermitId, Retry, Step, Verdict};
 pub use guarantee::Guarantee;
-pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Parts, Secret, Subject};
+pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Partition, Parts, Secret, Subject};
 pub use ledger::{Ledger, SharedLedger, SubjectId, SubjectKey, SubjectKind};
 pub use rate::{Rate, RateError, Unit};
 pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};

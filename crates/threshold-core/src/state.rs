@@ -36,6 +36,17 @@ impl Cell {
         Self(u128::from(at) << 76 | u128::from(counter))
     }
 
+    /// [`Cell::pack`] of what was read from elsewhere; none if it does not fit.
+    pub(crate) fn checked(at: u64, first: u64, second: u64) -> Option<Self> {
+        let fits = at < 1 << 52 && first <= COUNTER_MAX && second <= COUNTER_MAX;
+        fits.then(|| Self::pack(at, first, second))
+    }
+
+    /// [`Cell::pack_wide`] of what was read from elsewhere; none if it does not fit.
+    pub(crate) fn checked_wide(at: u64, counter: u64) -> Option<Self> {
+        (at < 1 << 52).then(|| Self::pack_wide(at, counter))
+    }
+
     #[inline]
     pub(crate) const fn at(self) -> u64 {
         (self.0 >> 76) as u64
@@ -125,6 +136,20 @@ pub(crate) struct LogUndo {
 }
 
 impl Log {
+    /// A log read back from where it was kept: its entries, oldest first, and when it equals no log.
+    #[must_use]
+    pub fn from_entries(entries: impl IntoIterator<Item = Entry>, expires: u64) -> Self {
+        let entries: VecDeque<Entry> = entries.into_iter().collect();
+        let cost = entries.iter().map(|entry| entry.cost).sum();
+        Self { entries, cost, merged: false, expires }
+    }
+
+    /// The instant from which the log equals no log, in microseconds since the epoch.
+    #[must_use]
+    pub const fn expires(&self) -> u64 {
+        self.expires
+    }
+
     /// The entries, oldest first.
     #[must_use]
     pub fn entries(&self) -> &VecDeque<Entry> {
@@ -271,6 +296,20 @@ pub struct Permits {
 }
 
 impl Permits {
+    /// Permits read back from where they were kept, in any order, and when the last that was ever taken lapses.
+    #[must_use]
+    pub fn from_held(held: impl IntoIterator<Item = Permit>, expires: u64) -> Self {
+        let mut held: Vec<Permit> = held.into_iter().collect();
+        held.sort_by_key(|permit| permit.expires);
+        Self { held, expires }
+    }
+
+    /// When the last that was ever taken lapses, in microseconds since the epoch.
+    #[must_use]
+    pub const fn expires(&self) -> u64 {
+        self.expires
+    }
+
     /// The permits that are out, the first to lapse first; some may have lapsed.
     #[must_use]
     pub fn held(&self) -> &[Permit] {

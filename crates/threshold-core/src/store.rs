@@ -46,6 +46,12 @@ pub trait Store: Send + Sync {
     /// nothing. Goes on where the last call stopped.
     fn sweep(&self, budget: usize) -> impl Future<Output = Result<Swept, StoreError>> + Send;
 
+    /// True if it cannot be atomic over keys of different [partitions](crate::Partition), so that keys must be given
+    /// theirs.
+    fn is_partitioned(&self) -> bool {
+        false
+    }
+
     /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
     /// before it asks for one.
     #[inline]
@@ -166,6 +172,8 @@ pub trait DynStore: Send + Sync {
     fn reset_boxed<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), StoreError>>;
     /// [`Store::sweep`].
     fn sweep_boxed(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>>;
+    /// [`Store::is_partitioned`].
+    fn is_partitioned_dyn(&self) -> bool;
     /// [`Store::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
@@ -195,6 +203,10 @@ impl<S: Store> DynStore for S {
 
     fn sweep_boxed(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>> {
         Box::pin(Store::sweep(self, budget))
+    }
+
+    fn is_partitioned_dyn(&self) -> bool {
+        Store::is_partitioned(self)
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -228,6 +240,10 @@ impl Store for SharedStore {
 
     async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
         (**self).sweep_boxed(budget).await
+    }
+
+    fn is_partitioned(&self) -> bool {
+        (**self).is_partitioned_dyn()
     }
 
     async fn health(&self) -> Health {

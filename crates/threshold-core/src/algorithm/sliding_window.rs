@@ -55,6 +55,11 @@ impl SlidingWindow {
         Span::from_micros(self.period)
     }
 
+    /// The length of a slice, and how many a window has.
+    pub(crate) const fn slicing(&self) -> (u64, u64) {
+        (self.slice, self.slices)
+    }
+
     /// Judges `cost` at `now` and gives the state that an admission leaves behind.
     #[inline]
     pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> (Verdict, Option<Cell>) {

@@ -101,6 +101,22 @@ impl TokenBucket {
         (self.interval, self.per)
     }
 
+    /// What `cost`, which the capacity covers, adds to an instant and to its rest.
+    pub(crate) fn price_parts(&self, cost: u64) -> [u64; 2] {
+        let price = self.price(cost);
+        [price.micros, price.rest]
+    }
+
+    /// What a full bucket is worth, likewise.
+    pub(crate) const fn depth_parts(&self) -> [u64; 2] {
+        [self.depth.micros, self.depth.rest]
+    }
+
+    /// The mark of its states, and what the rate was reduced by.
+    pub(crate) const fn mark_and_divisor(&self) -> (u64, u64) {
+        (self.mark, self.divisor)
+    }
+
     /// Judges `cost` at `now`.
     #[inline(always)]
     pub(crate) fn judge(&self, cell: Cell, cost: u64, now: u64) -> Judged {
