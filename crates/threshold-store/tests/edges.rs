@@ -10,7 +10,7 @@ use std::ops::Range;
 use make::{CELLS, NOON, acquire, admits, algorithm, batch, cost, drain, one, store};
 use threshold_core::batch::MAX_STEPS;
 use threshold_core::{
-    Action, AlgorithmKind, Batch, Clock, Key, ManualClock, Partition, PermitId, Retry, Span, Step, Timestamp,
+    Action, AlgorithmKind, Batch, Clock, Key, ManualClock, PermitId, Retry, Span, Step, Timestamp,
 };
 use threshold_store::MemoryStore;
 
@@ -68,7 +68,7 @@ fn a_batch_takes_a_thousand_and_twenty_four_steps_and_not_one_more() {
 #[test]
 fn an_empty_batch_is_admitted_and_changes_nothing() {
     let (_, store) = store(CAP);
-    assert!(store.apply_now(&Batch::new(Partition::default())).admitted());
+    assert!(store.apply_now(&Batch::default()).admitted());
     assert_eq!(store.stats().keys, 0);
 }
 

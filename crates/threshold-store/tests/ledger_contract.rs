@@ -36,3 +36,45 @@ mod sqlite {
 
     threshold_testkit::ledger_contract_tests!(Sqlite(Folder::new()));
 }
+
+mod postgres {
+    use threshold_store::{PostgresLedger, random_secret};
+    use threshold_testkit::ledger_contract::LedgerBackend;
+    use threshold_testkit::servers::{Database, fresh_database};
+
+    struct Postgres(Database);
+
+    impl LedgerBackend for Postgres {
+        type Ledger = PostgresLedger;
+
+        async fn open(&self) -> Result<PostgresLedger, String> {
+            let opened = PostgresLedger::open(&self.0.url(), &random_secret(), None).await;
+            opened.map_err(|error| error.to_string())
+        }
+    }
+
+    threshold_testkit::ledger_contract_tests!(Postgres(fresh_database()));
+}
+
+mod redis {
+    use threshold_store::{RedisLedger, random_secret};
+    use threshold_testkit::ledger_contract::LedgerBackend;
+    use threshold_testkit::servers::{fresh_prefix, redis_durable};
+
+    struct Redis(String);
+
+    impl LedgerBackend for Redis {
+        type Ledger = RedisLedger;
+
+        async fn open(&self) -> Result<RedisLedger, String> {
+            let opened = RedisLedger::open(&self.0, &random_secret(), None).await;
+            opened.map_err(|error| error.to_string())
+        }
+    }
+
+    threshold_testkit::ledger_contract_tests!(Redis(format!(
+        "{}?prefix={}",
+        redis_durable(),
+        fresh_prefix()
+    )));
+}

@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Clock, Key, ManualClock, Partition, PermitId, Span, Step,
-    Timestamp,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Key, ManualClock, PermitId, Span, Step, Timestamp,
 };
 use threshold_store::MemoryStore;
 
@@ -294,7 +293,7 @@ fn step(key: Key, limit: Algorithm) -> Step {
 }
 
 fn batch(steps: impl IntoIterator<Item = (Key, Algorithm)>) -> Batch {
-    let mut batch = Batch::new(Partition::default());
+    let mut batch = Batch::default();
     steps.into_iter().for_each(|(key, limit)| batch.push(step(key, limit)).unwrap());
     batch
 }

@@ -1,13 +1,13 @@
 //! Logs and permits by key: what does not fit into a cell, each byte of it reserved before it is taken.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use threshold_core::algorithm::{Concurrency, SlidingLog};
 use threshold_core::state::{Entry, Log, Permit, Permits};
 use threshold_core::{Key, Timestamp};
 
 use super::budget::{Budget, Shortages};
+use crate::halves::ByHalf;
 
 /// Logs and permits by key.
 #[derive(Default)]
@@ -24,8 +24,7 @@ pub(super) struct Lists {
 /// capacity look smaller than the memory is. So the buckets are counted here.
 #[derive(Default)]
 struct ByKey<V> {
-    /// Keys are keyed hashes already: hashing them again would buy nothing.
-    lists: HashMap<u128, V, BuildHasherDefault<Halves>>,
+    lists: HashMap<u128, V, ByHalf>,
     buckets: usize,
     /// When expired lists were last looked for.
     looked_at: u64,
@@ -269,25 +268,6 @@ fn release_log(log: &Log, budget: &Budget) {
 
 fn release_permits(permits: &Permits, budget: &Budget) {
     budget.release(permits.capacity() * size_of::<Permit>());
-}
-
-/// Takes the high half of a key's hash as it is; the low half chose the shard.
-#[derive(Default)]
-struct Halves(u64);
-
-impl Hasher for Halves {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |all, byte| all.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u128(&mut self, hash: u128) {
-        let [_, high] = Key::from_raw(hash, 0).halves();
-        self.0 = high;
-    }
 }
 
 #[cfg(all(test, not(feature = "loom")))]

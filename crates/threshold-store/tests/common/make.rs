@@ -5,7 +5,7 @@
 use std::num::NonZeroU64;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Clock, Key, ManualClock, Partition, PermitId, Step, Timestamp,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Key, ManualClock, PermitId, Step, Timestamp,
 };
 use threshold_store::MemoryStore;
 
@@ -42,7 +42,7 @@ pub(crate) fn acquire(key: Key, algorithm: Algorithm, holder: u64) -> Step {
 }
 
 pub(crate) fn batch(steps: impl IntoIterator<Item = Step>) -> Batch {
-    let mut batch = Batch::new(Partition::default());
+    let mut batch = Batch::default();
     steps.into_iter().for_each(|step| batch.push(step).unwrap());
     batch
 }

@@ -5,7 +5,7 @@ use threshold_core::StoreError;
 use threshold_core::ledger::{Override, PAGE, Page, Query, Record, Tenant};
 
 use super::codec::{self, Col, Kept};
-use super::error::failed;
+use crate::sqlite::error::failed;
 
 /// How a row becomes a record.
 type Read = fn(&Row<'_>) -> Result<Record>;

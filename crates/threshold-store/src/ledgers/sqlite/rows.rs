@@ -9,7 +9,7 @@ use threshold_core::standing::Violation;
 use threshold_core::{StoreError, SubjectId, SubjectKind, Timestamp};
 
 use super::codec::{self, Col};
-use super::error::failed;
+use crate::sqlite::error::failed;
 
 pub(super) struct Tables<'c>(pub(super) &'c Connection);
 
@@ -33,8 +33,9 @@ impl Tables<'_> {
 impl Rows for Tables<'_> {
     fn next(&mut self) -> Result<u64, StoreError> {
         let next = |row: &Row<'_>| row.get(0).map(|Col(next)| next);
-        self.one("UPDATE ledger SET last = last + 1 RETURNING last", [], next)?
-            .ok_or_else(|| super::error::corrupt("the ledger has lost its last number"))
+        self.one("UPDATE ledger SET last = last + 1 RETURNING last", [], next)?.ok_or_else(|| {
+            crate::sqlite::error::corrupt("read a row of the ledger", "the ledger has lost its last number")
+        })
     }
 
     fn claim(

@@ -5,7 +5,7 @@ use threshold_core::ledger::Retention;
 use threshold_core::{Span, StoreError, Timestamp};
 
 use super::codec::Col;
-use super::error::failed;
+use crate::sqlite::error::failed;
 
 /// The most rows of one class that are dropped in one transaction.
 const CHUNK: usize = 1_000;

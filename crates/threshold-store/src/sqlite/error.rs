@@ -1,17 +1,17 @@
-//! What SQLite says, in the words of a ledger.
+//! What SQLite says, in the words of a ledger or a store.
 
 use rusqlite::{Error, ErrorCode};
 use threshold_core::{StoreError, StoreErrorKind};
 
 /// An error while doing `operation`.
-pub(super) fn failed(operation: &'static str) -> impl Fn(Error) -> StoreError {
+pub(crate) fn failed(operation: &'static str) -> impl Fn(Error) -> StoreError {
     move |error| StoreError::new(kind(&error), operation, detail(&error)).caused_by(error)
 }
 
-/// The same error for another caller whose entries went the same way.
-pub(super) fn again(error: &StoreError) -> StoreError {
+/// The same error for another caller who asked for `operation` and whose work went the same way.
+pub(crate) fn again(error: &StoreError, operation: &'static str) -> StoreError {
     let detail = cause(error).map_or_else(|| error.to_string(), detail);
-    StoreError::new(error.kind(), "write to the ledger", detail)
+    StoreError::new(error.kind(), operation, detail)
 }
 
 fn cause(error: &StoreError) -> Option<&Error> {
@@ -25,9 +25,9 @@ fn detail(error: &Error) -> String {
     }
 }
 
-/// A row that says what no ledger writes.
-pub(super) fn corrupt(what: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Corrupt, "read a row of the ledger", what)
+/// A row that says what was never written.
+pub(crate) fn corrupt(operation: &'static str, what: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Corrupt, operation, what)
 }
 
 /// Disks fill up and recover, and others hold locks: all that passes. A file with nonsense in it does not.
@@ -47,7 +47,7 @@ fn kind(error: &Error) -> StoreErrorKind {
 }
 
 /// True if the disk failed, and not another process or what was asked.
-pub(super) fn is_of_the_disk(error: &StoreError) -> bool {
+pub(crate) fn is_of_the_disk(error: &StoreError) -> bool {
     matches!(
         cause(error).and_then(Error::sqlite_error_code),
         Some(
@@ -63,11 +63,11 @@ pub(super) fn is_of_the_disk(error: &StoreError) -> bool {
 
 fn remedy(error: &Error) -> &'static str {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => "make room on the disk of the ledger",
-        Some(ErrorCode::SystemIoFailure) => "check the disk of the ledger",
-        Some(ErrorCode::DatabaseBusy) => "another process holds the ledger; wait for it or end it",
-        Some(ErrorCode::ReadOnly) => "make the ledger's file and its folder writable",
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "restore the ledger from a backup",
+        Some(ErrorCode::DiskFull) => "make room on its disk",
+        Some(ErrorCode::SystemIoFailure) => "check its disk",
+        Some(ErrorCode::DatabaseBusy) => "another process holds it; wait for that one or end it",
+        Some(ErrorCode::ReadOnly) => "make its file and its folder writable",
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "restore it from a backup",
         _ => "",
     }
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Gives the answer. Dropped without one, the other side learns that there will be none.
-pub(super) struct Sender<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Sender<T>(Arc<Mutex<Slot<T>>>);
 
 /// Waits for the answer; none if there will be none.
-pub(super) struct Receiver<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Receiver<T>(Arc<Mutex<Slot<T>>>);
 
 enum Slot<T> {
     Empty(Option<Waker>),
@@ -18,13 +18,13 @@ enum Slot<T> {
     Over,
 }
 
-pub(super) fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
+pub(crate) fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Arc::new(Mutex::new(Slot::Empty(None)));
     (Sender(Arc::clone(&slot)), Receiver(slot))
 }
 
 impl<T> Sender<T> {
-    pub(super) fn send(self, answer: T) {
+    pub(crate) fn send(self, answer: T) {
         settle(&self.0, Slot::Answered(answer));
     }
 }

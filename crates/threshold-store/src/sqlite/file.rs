@@ -1,4 +1,4 @@
-//! Opening a ledger's file: made if it is missing, brought up to date, and refused if it is not ours.
+//! Opening a file: made if it is missing, brought up to date, and refused if it is not ours.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,11 +10,25 @@ use threshold_core::{Secret, StoreError, StoreErrorKind};
 
 use super::error::failed;
 
-/// Each brings a file from the version of its place to the next. What was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
-
-/// Marks a database as a ledger ("thrL").
-const APPLICATION: i64 = 0x7468_724C;
+/// What tells files of one kind from others.
+pub(crate) struct Format {
+    /// What such a file is called.
+    pub(crate) noun: &'static str,
+    /// What opening one is called where it fails.
+    pub(crate) open: &'static str,
+    /// What closing one is called where it fails.
+    pub(crate) close: &'static str,
+    /// Marks a database as one of this kind.
+    pub(crate) application: i64,
+    /// Each brings a file from the version of its place to the next. What was released is never changed.
+    pub(crate) migrations: &'static [&'static str],
+    /// The table with one row that has the fingerprint of the secret (`one`, `secret`) and, from 0 on, what came `last`.
+    pub(crate) about: &'static str,
+    /// What SQLite is told first, before the file is touched.
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+    /// True if one process has the file for itself for as long as it is open.
+    pub(crate) exclusive: bool,
+}
 
 /// How long another process is waited for: a command that an operator gives beside the server, or a sweep's chunk.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,35 +39,45 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// More than there are different statements, so that each is prepared once.
 const STATEMENTS: usize = 64;
 
-/// Where a ledger is, and whose: enough to open it again.
-pub(super) struct Place {
+/// Where a file is, of which kind and whose: enough to open it again.
+pub(crate) struct Place {
+    format: &'static Format,
     path: PathBuf,
     secret: u128,
-    /// What the ledger may be taken over from.
+    /// What the file may be taken over from.
     previous: Option<u128>,
 }
 
 impl Place {
-    pub(super) fn new(path: &Path, secret: &Secret, previous: Option<&Secret>) -> Self {
+    pub(crate) fn new(
+        format: &'static Format,
+        path: &Path,
+        secret: &Secret,
+        previous: Option<&Secret>,
+    ) -> Self {
         let previous = previous.map(Secret::fingerprint);
-        Self { path: path.to_owned(), secret: secret.fingerprint(), previous }
+        Self { format, path: path.to_owned(), secret: secret.fingerprint(), previous }
     }
 
-    /// Opens the ledger, and makes it if it is missing.
-    pub(super) fn open(&self) -> Result<Connection, StoreError> {
+    pub(crate) const fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Opens the file, and makes it if it is missing.
+    pub(crate) fn open(&self) -> Result<Connection, StoreError> {
         self.make_file().map_err(|error| self.unusable(&error))?;
         self.reopen()
     }
 
-    /// Opens a ledger that is there: one that has gone is not made anew, as if nothing had ever been written.
-    pub(super) fn reopen(&self) -> Result<Connection, StoreError> {
+    /// Opens a file that is there: one that has gone is not made anew, as if nothing had ever been written.
+    pub(crate) fn reopen(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = Connection::open_with_flags(&self.path, flags);
         let mut connection = open.map_err(|error| self.refused(error))?;
-        prepare(&mut connection).map_err(|error| self.refused(error))?;
+        self.prepare(&mut connection).map_err(|error| self.refused(error))?;
         self.migrate(&mut connection)?;
         self.keep_secret(&mut connection)?;
-        settle(&connection).map_err(failed(OPEN))?;
+        settle(&connection).map_err(failed(self.format.open))?;
         Ok(connection)
     }
 
@@ -89,11 +113,11 @@ impl Place {
             io::ErrorKind::StorageFull => (StoreErrorKind::Unavailable, "make room on its disk"),
             _ => (StoreErrorKind::Unavailable, "check its disk"),
         };
-        StoreError::new(kind, OPEN, format!("{} cannot be made: {error}; {remedy}", self.shown()))
+        StoreError::new(kind, self.format.open, format!("{} cannot be made: {error}; {remedy}", self.shown()))
     }
 
     fn misconfigured(&self, what: &str) -> StoreError {
-        StoreError::new(StoreErrorKind::Misconfigured, OPEN, format!("{} {what}", self.shown()))
+        StoreError::new(StoreErrorKind::Misconfigured, self.format.open, format!("{} {what}", self.shown()))
     }
 
     fn refused(&self, error: rusqlite::Error) -> StoreError {
@@ -107,13 +131,19 @@ impl Place {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 "cannot be written; make the file and its folder writable for who runs this"
             }
-            _ => return failed(OPEN)(error),
+            Some(ErrorCode::DatabaseBusy) if self.format.exclusive => return self.taken().caused_by(error),
+            _ => return failed(self.format.open)(error),
         };
         self.misconfigured(what).caused_by(error)
     }
 
-    fn shown(&self) -> String {
-        format!("the ledger {}", self.path.display())
+    fn taken(&self) -> StoreError {
+        let what = "is used by another process, and only one may; end that one, or give another path";
+        StoreError::new(StoreErrorKind::Unavailable, self.format.open, format!("{} {what}", self.shown()))
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        format!("the {} {}", self.format.noun, self.path.display())
     }
 
     fn migrate(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -123,12 +153,13 @@ impl Place {
 
     /// Takes one step, and says whether it was one. The version is read again in each: another process may be at it too.
     fn migrate_once(&self, connection: &mut Connection) -> Result<bool, StoreError> {
-        let transaction = begin(connection)?;
-        let state = file_state(&transaction).map_err(failed(OPEN))?;
-        if !state.empty && state.application != APPLICATION {
+        let Format { application, migrations, open, .. } = self.format;
+        let transaction = begin(connection).map_err(failed(open))?;
+        let state = file_state(&transaction).map_err(failed(open))?;
+        if !state.empty && state.application != *application {
             return Err(self.misconfigured("is a database of something else; give another path"));
         }
-        let Some(steps) = usize::try_from(state.version).ok().and_then(|from| MIGRATIONS.get(from..)) else {
+        let Some(steps) = usize::try_from(state.version).ok().and_then(|from| migrations.get(from..)) else {
             return Err(self.misconfigured(
                 "was written by a newer version of Threshold; run that version, or restore a backup from before it",
             ));
@@ -136,20 +167,21 @@ impl Place {
         let Some(step) = steps.first() else { return Ok(false) };
         let take = || {
             transaction.execute_batch(step)?;
-            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "application_id", application)?;
             transaction.pragma_update(None, "user_version", state.version + 1)?;
             transaction.commit()
         };
-        take().map(|()| true).map_err(failed(OPEN))
+        take().map(|()| true).map_err(failed(open))
     }
 
-    /// Subjects under another secret are other subjects: nobody would find what is held against them.
+    /// Subjects and keys under another secret are others: nobody would find what is held against them.
     fn keep_secret(&self, connection: &mut Connection) -> Result<(), StoreError> {
-        let transaction = begin(connection)?;
+        let Format { about, open, .. } = self.format;
+        let transaction = begin(connection).map_err(failed(open))?;
         let stored: Option<[u8; 16]> = transaction
-            .query_row("SELECT secret FROM ledger", [], |row| row.get(0))
+            .query_row(&format!("SELECT secret FROM {about}"), [], |row| row.get(0))
             .optional()
-            .map_err(failed(OPEN))?;
+            .map_err(failed(open))?;
         let stored = stored.map(u128::from_be_bytes);
         if stored == Some(self.secret) {
             return Ok(());
@@ -159,17 +191,48 @@ impl Place {
                 "was made with another secret; give the secret it was made with, or give that one as the previous",
             ));
         }
-        let sql = "INSERT INTO ledger (one, secret, last) VALUES (1, ?, 0)
-            ON CONFLICT (one) DO UPDATE SET secret = excluded.secret";
+        let sql = format!(
+            "INSERT INTO {about} (one, secret, last) VALUES (1, ?, 0)
+                ON CONFLICT (one) DO UPDATE SET secret = excluded.secret"
+        );
         let keep = || {
-            transaction.execute(sql, [self.secret.to_be_bytes()])?;
+            transaction.execute(&sql, [self.secret.to_be_bytes()])?;
             transaction.commit()
         };
-        keep().map_err(failed(OPEN))
+        keep().map_err(failed(open))
+    }
+
+    /// Commits are on the disk when they return, and readers of other processes do not stop them.
+    fn prepare(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        for (name, value) in self.format.settings {
+            connection.pragma_update(None, name, value)?;
+        }
+        if self.format.exclusive {
+            connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        }
+        self.use_log(connection)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // What a savepoint would take back needs no file.
+        connection.pragma_update(None, "temp_store", "MEMORY")
+    }
+
+    /// Has commits go to a log beside the file. SQLite does not wait for a process that is just doing the same to a new
+    /// file, so that is done here; it does wait for one that has the file for itself.
+    fn use_log(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut tries = if self.format.exclusive { 0 } else { PATIENCE.as_millis() / PAUSE.as_millis() };
+        loop {
+            match connection.pragma_update(None, "journal_mode", "WAL") {
+                Err(error) if tries > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                    tries -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 }
-
-const OPEN: &str = "open the ledger";
 
 /// What tells whether a file is ours, and how old.
 struct FileState {
@@ -187,39 +250,14 @@ fn file_state(on: &Connection) -> rusqlite::Result<FileState> {
     })
 }
 
-fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {
-    connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed(OPEN))
-}
-
-/// Commits are on the disk when they return, and readers of other processes do not stop them.
-fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    use_log(connection)?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    // What a savepoint would take back needs no file.
-    connection.pragma_update(None, "temp_store", "MEMORY")
-}
-
-/// Has commits go to a log beside the file. SQLite does not wait for a process that is just doing the same to a new file, so
-/// that is done here.
-fn use_log(connection: &Connection) -> rusqlite::Result<()> {
-    let mut tries = PATIENCE.as_millis() / PAUSE.as_millis();
-    loop {
-        match connection.pragma_update(None, "journal_mode", "WAL") {
-            Err(error) if tries > 0 && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                tries -= 1;
-                std::thread::sleep(PAUSE);
-            }
-            outcome => return outcome,
-        }
-    }
+fn begin(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
 /// Moves what the log beside the file holds into the file, as far as others let it.
 ///
 /// A write to the log that the disk refused to keep may still be read from it afterwards. Were new ones written behind
 /// it, they would be lost with it; so it is written anew, into the file, before anything else.
-pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

@@ -1,0 +1,234 @@
+//! The store in Redis or Valkey: one script that judges and charges, by the server's own time.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `url` | what a URL says |
+//! | `line` | the connection to a server, a master that Sentinels know, or a cluster; made again when it is lost |
+//! | `desk` | where batches gather and go to the server together |
+//! | `script` | the scripts in Lua, beside it in files of their own |
+//! | `wire` | batches as the scripts read them, and their answers |
+//! | `across` | batches whose keys are in different partitions of a cluster |
+//! | `opening` | what is looked at before the first batch |
+//!
+//! The scripts say only whether a batch was charged and what they found; the outcome is worked out from that by core's
+//! own transition ([`threshold_core::mirror`]). Keys vanish by themselves, never before their state is over. A batch that
+//! was sent is never sent again unless the server says that it did nothing: one that timed out counts as charged.
+
+mod across;
+mod desk;
+pub(crate) mod error;
+pub(crate) mod line;
+mod opening;
+mod script;
+mod url;
+mod wire;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::Cmd;
+use smallvec::SmallVec;
+use threshold_core::mirror::Terms;
+use threshold_core::{
+    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Step, Store, StoreError, StoreErrorKind, Swept,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::check::Check;
+use crate::clock::SystemClock;
+use desk::{Counts, Desk, Job, QUEUE};
+use line::Line;
+use script::Script;
+use wire::Op;
+
+pub(crate) use url::Place;
+
+/// What the server at `url` is like, whether or not it can be used.
+pub(crate) async fn examine(url: &str) -> Vec<Check> {
+    let line = match Place::read(url) {
+        Ok(place) => Line::open(place).await,
+        Err(error) => Err(error),
+    };
+    match line {
+        Ok(line) => opening::checks(&line).await,
+        Err(error) => vec![Check::bad("connection", error.to_string())],
+    }
+}
+
+/// A store in Redis or Valkey: a single server, a master that Sentinels know, or a cluster.
+///
+/// Dropping a future of [`Store::apply`] takes nothing back.
+pub struct RedisStore {
+    desk: Desk,
+    /// None once it is closed.
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    timeout: Duration,
+}
+
+/// What a store has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedisStats {
+    /// Batches that were judged.
+    pub batches: u64,
+    /// Calls of the script, each one round trip.
+    pub calls: u64,
+}
+
+impl RedisStore {
+    /// Connects to what `url` names, sees that it is fit, and keeps the fingerprint of `secret` there. A store that was
+    /// made with the `previous` secret is taken over. Needs tokio.
+    ///
+    /// # Errors
+    ///
+    /// If the URL makes no sense, if nothing answers there, or if what answers cannot keep limits; the error says what to
+    /// do.
+    pub async fn open(url: &str, secret: &Secret, previous: Option<&Secret>) -> Result<Self, StoreError> {
+        Self::open_at(url, (secret, previous), None).await
+    }
+
+    /// [`RedisStore::open`] with the time of `clock` instead of the server's: for tests.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RedisStore::open`].
+    pub async fn open_with_clock(url: &str, secret: &Secret, clock: ManualClock) -> Result<Self, StoreError> {
+        Self::open_at(url, (secret, None), Some(clock)).await
+    }
+
+    async fn open_at(
+        url: &str,
+        secrets: (&Secret, Option<&Secret>),
+        clock: Option<ManualClock>,
+    ) -> Result<Self, StoreError> {
+        let place = Place::read(url)?;
+        let timeout = place.timeout;
+        let line = Line::open(place).await?;
+        opening::look(&line).await?;
+        opening::keep_secret(&line, secrets).await?;
+        let desk = Desk { line, script: Arc::new(Script::new()), clock, counts: Arc::new(Counts::default()) };
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let worker = tokio::spawn(desk.clone().work(waiting));
+        Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout })
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn stats(&self) -> RedisStats {
+        let Counts { batches, calls } = &*self.desk.counts;
+        RedisStats { batches: batches.load(Ordering::Relaxed), calls: calls.load(Ordering::Relaxed) }
+    }
+
+    /// Judges a batch whose keys are in one place.
+    async fn judge(&self, op: Op, batch: Batch) -> Result<Outcome, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.hand_over(Job { op, batch: batch.clone(), answer })?;
+        match tokio::time::timeout(self.timeout, answered).await {
+            Ok(Ok(answer)) => answer?.outcome(op, &batch),
+            Ok(Err(_)) => Err(unavailable("it is closed")),
+            Err(_) => {
+                let detail = format!("no answer within {} ms", self.timeout.as_millis());
+                Err(StoreError::new(StoreErrorKind::Timeout, "decide in Redis", detail))
+            }
+        }
+    }
+
+    fn hand_over(&self, job: Job) -> Result<(), StoreError> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(jobs) = &*jobs else { return Err(unavailable("it is closed")) };
+        jobs.try_send(job).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => {
+                unavailable(&format!("{QUEUE} callers wait for it already; try again later"))
+            }
+            mpsc::error::TrySendError::Closed(_) => unavailable("its worker has ended; open it again"),
+        })
+    }
+
+    /// Takes back what `steps`, which are in one place, were charged.
+    async fn give_back(&self, steps: &[(&Step, Terms)], outcome: &Outcome) -> Result<(), StoreError> {
+        let keys: SmallVec<[Key; 4]> = steps.iter().map(|(step, _)| step.key).collect();
+        let blob = wire::refunded(steps, outcome.at);
+        self.desk.refund(&keys, &blob).await.map(drop).map_err(error::failed("refund in Redis"))
+    }
+
+    fn is_split(&self) -> bool {
+        self.desk.line.is_cluster()
+    }
+}
+
+impl Store for RedisStore {
+    async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        match self.is_split() && across::spans(batch) {
+            true => self.apply_across(batch).await,
+            false => self.judge(Op::Apply, batch.clone()).await,
+        }
+    }
+
+    async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        match self.is_split() && across::spans(batch) {
+            true => self.peek_across(batch).await,
+            false => self.judge(Op::Peek, batch.clone()).await,
+        }
+    }
+
+    async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
+        if !outcome.charged {
+            return Ok(());
+        }
+        let charged = batch.steps().iter().zip(&outcome.verdicts).filter(|(_, verdict)| verdict.admitted());
+        let steps: Vec<(&Step, Terms)> =
+            charged.filter_map(|(step, _)| Some((step, Terms::of_refund(step)?))).collect();
+        let places = if self.is_split() { across::places(&steps) } else { vec![steps] };
+        for steps in places.into_iter().filter(|steps| !steps.is_empty()) {
+            self.give_back(&steps, outcome).await?;
+        }
+        Ok(())
+    }
+
+    async fn reset(&self, keys: &[Key]) -> Result<(), StoreError> {
+        for key in keys {
+            let name = script::name(&self.desk.line.place().prefix, key);
+            let mut cmd = Cmd::new();
+            cmd.arg("UNLINK").arg(name);
+            self.desk.line.ask(cmd).await.map_err(error::failed("reset a key in Redis"))?;
+        }
+        Ok(())
+    }
+
+    /// Nothing to do: keys vanish by themselves.
+    async fn sweep(&self, _: usize) -> Result<Swept, StoreError> {
+        Ok(Swept::default())
+    }
+
+    fn is_partitioned(&self) -> bool {
+        self.is_split()
+    }
+
+    async fn health(&self) -> Health {
+        let clock = SystemClock::new();
+        let asked = clock.now();
+        let mut cmd = Cmd::new();
+        cmd.arg("PING");
+        match self.desk.line.ask(cmd).await {
+            Ok(_) => Health::Up { latency: clock.now().since(asked) },
+            Err(error) => Health::Down { reason: error::failed("reach Redis")(error).to_string() },
+        }
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(worker) = worker {
+            // It ends when all who wait have their answers; what it says at the end does not matter.
+            let _ = worker.await;
+        }
+        self.desk.line.close();
+        Ok(())
+    }
+}
+
+fn unavailable(detail: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "reach Redis", detail)
+}

@@ -1,0 +1,160 @@
+//! Where batches are gathered: whatever waits goes to Redis together, as one call of the script.
+//!
+//! A batch that comes alone goes at once. While some are on their way, others gather, so the more there are the less
+//! each costs. In a cluster only those of one partition can go together; the others go beside each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
+use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::error;
+use super::line::Line;
+use super::script::Script;
+use super::wire::{self, Answer, Keys, Op};
+use crate::clock::SystemClock;
+
+/// The most batches and steps of one call: others on the same server wait no longer than for so many.
+const GROUP: (usize, usize) = (64, 256);
+/// Calls on their way at the same time: so many that the server need not wait for the next.
+const CALLS: usize = 4;
+/// The same in a cluster, where calls go to several servers and hold few batches.
+const CALLS_OF_CLUSTER: usize = 256;
+/// The most batches that wait; more are turned away.
+pub(super) const QUEUE: usize = 16_384;
+
+/// One caller's batch.
+pub(super) struct Job {
+    pub(super) op: Op,
+    pub(super) batch: Batch,
+    pub(super) answer: oneshot::Sender<Result<Answer, StoreError>>,
+}
+
+/// What the desk has done.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) batches: AtomicU64,
+    pub(super) calls: AtomicU64,
+}
+
+/// What every call needs.
+#[derive(Clone)]
+pub(super) struct Desk {
+    pub(super) line: Line,
+    pub(super) script: Arc<Script>,
+    /// For tests: the time.
+    pub(super) clock: Option<ManualClock>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Desk {
+    /// Works until nobody can ask any more and all have their answers.
+    pub(super) async fn work(self, mut waiting: mpsc::Receiver<Job>) {
+        let calls = if self.line.is_cluster() { CALLS_OF_CLUSTER } else { CALLS };
+        let (mut on_their_way, mut open, mut held) = (FuturesUnordered::new(), true, None);
+        while open || held.is_some() || !on_their_way.is_empty() {
+            let free = on_their_way.len() < calls;
+            if let Some(first) = held.take_if(|_| free) {
+                let jobs = gather(first, &mut waiting, &mut held);
+                self.split(jobs).for_each(|group| on_their_way.push(self.call(group)));
+                continue;
+            }
+            tokio::select! {
+                biased;
+                Some(()) = on_their_way.next() => {}
+                job = waiting.recv(), if open && held.is_none() => match job {
+                    Some(job) => held = Some(job),
+                    None => open = false,
+                },
+            }
+        }
+    }
+
+    /// Those that can go together.
+    fn split(&self, jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> + use<> {
+        let partition = |job: &Job| match (self.line.is_cluster(), job.batch.steps().first()) {
+            (true, Some(step)) => step.key.partition(),
+            _ => Partition::default(),
+        };
+        let mut groups: Vec<(Partition, Vec<Job>)> = Vec::new();
+        for job in jobs {
+            let of = partition(&job);
+            match groups.iter_mut().find(|(partition, _)| *partition == of) {
+                Some((_, group)) => group.push(job),
+                None => groups.push((of, vec![job])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group)
+    }
+
+    /// Has a group judged, and answers.
+    fn call(&self, group: Vec<Job>) -> impl Future<Output = ()> + use<> {
+        let desk = self.clone();
+        async move {
+            desk.counts.calls.fetch_add(1, Ordering::Relaxed);
+            desk.counts.batches.fetch_add(group.len() as u64, Ordering::Relaxed);
+            let mut keys = Keys::default();
+            let blob = wire::judged(group.iter().map(|job| (job.op, &job.batch)), &mut keys);
+            let reply = desk.judge(keys.as_slice(), &blob).await.map_err(error::failed("decide in Redis"));
+            let answers = reply.and_then(|reply| wire::answers(reply, group.iter().map(|job| &job.batch)));
+            match answers {
+                // Who does not wait any more needs no answer.
+                Ok(answers) => group.into_iter().zip(answers).for_each(|(job, answer)| {
+                    let _ = job.answer.send(Ok(answer));
+                }),
+                Err(error) => group.into_iter().for_each(|job| {
+                    let _ = job.answer.send(Err(error::again(&error)));
+                }),
+            }
+        }
+    }
+
+    async fn judge(&self, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
+        self.run(&self.script.judge, keys, blob).await
+    }
+
+    /// Takes back what was charged.
+    pub(super) async fn refund(&self, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
+        self.run(&self.script.refund, keys, blob).await
+    }
+
+    /// Runs a script by its name, or, where the server has forgotten it, by its text: once.
+    async fn run(&self, script: &super::script::Text, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
+        let now = self.clock.as_ref().map(|clock| {
+            let lives = SystemClock::new().now().as_micros() / 1_000 + LIVES_IN_TESTS;
+            (clock.now().as_micros(), lives)
+        });
+        let prefix = &self.line.place().prefix;
+        let asked = self.line.ask(script.by_name(prefix, keys, (blob, now))).await;
+        match asked {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.line.ask(script.by_text(prefix, keys, (blob, now))).await
+            }
+            asked => asked,
+        }
+    }
+}
+
+/// Tests may set their clock far from the server's: states live for an hour by the server's.
+const LIVES_IN_TESTS: u64 = 3_600_000;
+
+/// What waits, up to the most of one call; what does not fit any more is held for the next.
+fn gather(first: Job, waiting: &mut mpsc::Receiver<Job>, held: &mut Option<Job>) -> Vec<Job> {
+    let (most, most_steps) = GROUP;
+    let mut steps = first.batch.steps().len();
+    let mut jobs = vec![first];
+    while jobs.len() < most {
+        let Ok(next) = waiting.try_recv() else { break };
+        steps += next.batch.steps().len();
+        if steps > most_steps {
+            *held = Some(next);
+            break;
+        }
+        jobs.push(next);
+    }
+    jobs
+}
