@@ -11,13 +11,14 @@ mod batches;
 mod concurrent;
 mod lifecycle;
 mod permits;
+mod random;
 
 use std::future::Future;
 use std::num::NonZeroU64;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Key, LimitId, LimitKey, ManualClock, Outcome, Parts, PermitId,
-    Secret, SharedStore, Span, Step, Store, Timestamp, Unit, Verdict,
+    Action, Algorithm, AlgorithmKind, Batch, Key, LimitId, LimitKey, ManualClock, Outcome, Partition, Parts,
+    PermitId, Secret, SharedStore, Span, Step, Store, Timestamp, Unit, Verdict,
 };
 
 use crate::strategies::start;
@@ -46,6 +47,8 @@ pub(crate) struct Bench {
     clock: ManualClock,
     secret: Secret,
     case: &'static str,
+    /// Where this case's keys belong: cases are spread over a store that has several places.
+    partition: Partition,
 }
 
 macro_rules! cases {
@@ -93,6 +96,7 @@ cases! {
     batches::a_refund_passes_over_what_was_not_charged,
     batches::a_key_named_twice_and_taken_back_forgets_nothing,
     batches::random_batches_match_the_transition,
+    random::random_changes_and_clocks_match_the_transition,
     permits::permits_bound_what_runs_at_once,
     permits::a_permit_lapses_unless_it_is_renewed,
     permits::a_permit_taken_again_is_renewed,
@@ -115,7 +119,8 @@ pub async fn run<B: Backend>(name: &str, backend: &B) {
     let clock = ManualClock::starting_at(start());
     let store = backend.open(clock.clone()).await.unwrap_or_else(|missing| panic!("no backend: {missing}"));
     let secret = threshold_store::random_secret();
-    (case.run)(Bench { store: std::sync::Arc::new(store), clock, secret, case: case.name }).await;
+    let partition = Partition((secret.fingerprint() >> 100) as u16);
+    (case.run)(Bench { store: std::sync::Arc::new(store), clock, secret, case: case.name, partition }).await;
 }
 
 /// A limit on the bench: its algorithm and its keys.
@@ -123,6 +128,7 @@ pub async fn run<B: Backend>(name: &str, backend: &B) {
 pub(crate) struct Limited {
     algorithm: Algorithm,
     keys: LimitKey,
+    partition: Partition,
 }
 
 impl Bench {
@@ -130,7 +136,8 @@ impl Bench {
     fn limit(&self, id: &str, kind: AlgorithmKind, rate: &str) -> Limited {
         let algorithm = Algorithm::new(kind, &rate.parse().expect("a rate")).expect("a limit");
         let id = LimitId::new(&format!("{:.40}.{id}", self.case)).expect("a name");
-        Limited { algorithm, keys: self.secret.limit_key(&id, &algorithm, Unit::Requests) }
+        let keys = self.secret.limit_key(&id, &algorithm, Unit::Requests);
+        Limited { algorithm, keys, partition: self.partition }
     }
 
     async fn apply(&self, steps: &[Step]) -> Outcome {
@@ -166,7 +173,7 @@ impl Bench {
 
 impl Limited {
     fn key(&self, key: impl Parts) -> Key {
-        self.keys.key(key)
+        self.keys.key(key).within(self.partition)
     }
 
     fn step(&self, key: &str, cost: u64) -> Step {

@@ -5,5 +5,7 @@
 mod acknowledged;
 #[path = "ledger/disk.rs"]
 mod disk;
+#[path = "common/disk.rs"]
+mod faults;
 #[path = "ledger/kill.rs"]
 mod kill;

@@ -1,165 +1,23 @@
-//! A disk that is full, broken or writes half, at any write; once, or until it is well again.
-
-use std::fs;
-use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+//! The disk breaks under a ledger.
 
 use threshold_core::Ledger as _;
-use threshold_testkit::figures::{Claim, size};
-use threshold_testkit::folder::Folder;
+use threshold_testkit::figures::Claim;
 
 use crate::acknowledged::{check, reopen};
+use crate::faults::{Sufferer, every_fault};
 
-/// What a write fails with: no room, a broken disk, and half a write.
-const FAULTS: [(&str, i32); 3] = [("ENOSPC", 28), ("EIO", 5), ("half", 0)];
-
-/// How many writes each victim is ordered: every step of its round, and some of the next.
-const WRITES: usize = 9;
-
-/// A fault: at which call, of which kind, and whether the disk stays that way.
-#[derive(Clone, Copy, Debug)]
-struct Fault {
-    nth: usize,
-    kind: (&'static str, i32),
-    lasts: bool,
-}
+const LEDGER: Sufferer =
+    Sufferer { program: env!("CARGO_BIN_EXE_ledger-victim"), file: "ledger.db", reads_on: true };
 
 #[tokio::test]
 async fn no_fault_of_the_disk_loses_what_was_acknowledged() {
     let claim = Claim::of("a disk that fails at any write loses nothing a SQLite ledger acknowledged");
-    let folder = Folder::new();
-    let shim = compile(folder.path());
-    let (mut fired, mut acknowledged) = (0, 0);
-    let both = |kind| [false, true].map(|lasts| Fault { nth: 0, kind, lasts });
-    let faults: Vec<Fault> = FAULTS.into_iter().flat_map(both).collect();
-    // Every call meets every fault when proving; otherwise each meets one of them.
-    let step = size(faults.len(), 1);
-    for (index, fault) in faults.into_iter().enumerate() {
-        let mut nth = 1 + index % step;
-        while let Some(lines) = broken(&folder, &shim, Fault { nth, ..fault }).await {
-            (fired, acknowledged, nth) = (fired + 1, acknowledged + lines, nth + step);
-        }
-    }
-    assert!(fired > 0, "no fault ever happened: the shim does not work");
+    let (fired, acknowledged) = every_fault(LEDGER, async |path, lines| {
+        let reopened = reopen(path);
+        check(&reopened, lines).await;
+        reopened.close().await.expect("it closes");
+    })
+    .await;
     let figure = format!("{fired} faults, {acknowledged} acknowledged, 0 lost");
     claim.show("ledger-disk", &figure, "0 lost", true);
-}
-
-fn compile(folder: &Path) -> PathBuf {
-    let (source, shim) = (folder.join("fault.c"), folder.join("fault.so"));
-    fs::write(&source, include_str!("fault.c")).expect("the folder is writable");
-    let done = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(&shim)
-        .arg(&source)
-        .arg("-ldl")
-        .output();
-    let done = done.expect("a C compiler called cc is needed for this test: install gcc or clang");
-    assert!(done.status.success(), "fault.c: {}", String::from_utf8_lossy(&done.stderr));
-    shim
-}
-
-/// A victim under a disk that can be broken.
-struct Victim {
-    process: Child,
-    orders: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-    control: PathBuf,
-    fired: PathBuf,
-    acknowledged: Vec<String>,
-}
-
-impl Victim {
-    fn start(folder: &Path, ledger: &Path, shim: &Path, fault: Fault) -> Self {
-        let (control, fired) = (folder.join("control"), folder.join("fired"));
-        let Fault { nth, kind: (_, errno), lasts } = fault;
-        fs::write(&control, format!("1 {nth} {} {errno}", u8::from(lasts))).expect("the folder is writable");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_ledger-victim"))
-            .args(["obey".as_ref(), ledger.as_os_str()])
-            .env("LD_PRELOAD", shim)
-            .env("FAULT_MARKER", "ledger.db")
-            .env("FAULT_CONTROL", &control)
-            .env("FAULT_FIRED", &fired)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the victim starts");
-        let orders = process.stdin.take().expect("it has an input");
-        let answers = BufReader::new(process.stdout.take().expect("it has an output")).lines();
-        Self { process, orders, answers, control, fired, acknowledged: Vec::new() }
-    }
-
-    /// Gives an order; the error is what the victim says.
-    fn order(&mut self, order: &str) -> Result<(), String> {
-        writeln!(self.orders, "{order}").expect("the victim listens");
-        loop {
-            let line = self.answers.next().expect("the victim lives").expect("it says text");
-            match line.split_once(' ') {
-                None => return Ok(()),
-                Some(("failed", why)) => return Err(why.to_owned()),
-                Some(_) => self.acknowledged.push(line),
-            }
-        }
-    }
-
-    fn heal(&self) {
-        // In its place at once: the victim looks at it before each write.
-        let new = self.control.with_extension("new");
-        fs::write(&new, "2 0 0 0").expect("the folder is writable");
-        fs::rename(&new, &self.control).expect("the folder is writable");
-    }
-
-    fn fired(&self) -> u64 {
-        fs::metadata(&self.fired).map_or(0, |file| file.len())
-    }
-
-    /// Writes through the fault; every write after the disk is well is acknowledged.
-    fn live_through(&mut self, fault: Fault) {
-        let mut failed_before = 0;
-        for _ in 0..WRITES {
-            let before = self.fired();
-            let outcome = self.order("write");
-            let is_sound = self.fired() == before;
-            match outcome {
-                Ok(()) => {}
-                Err(why) => {
-                    assert!(!is_sound, "{fault:?}: nothing is broken, and it says {why}");
-                    assert!(why.starts_with("Unavailable"), "{fault:?}: it may be tried again: {why}");
-                    failed_before += 1;
-                }
-            }
-            assert_eq!(self.order("read"), Ok(()), "{fault:?}: what is there can be read");
-            if failed_before == 2 {
-                self.heal();
-            }
-        }
-    }
-}
-
-/// Runs one victim through one fault; how much it acknowledged, or none if the fault never came.
-async fn broken(folder: &Folder, shim: &Path, fault: Fault) -> Option<usize> {
-    let folder = folder.path().join(format!("{}-{}-{}", fault.kind.0, fault.nth, fault.lasts));
-    fs::create_dir(&folder).expect("the folder is writable");
-    let ledger = folder.join("ledger.db");
-    let mut victim = Victim::start(&folder, &ledger, shim, fault);
-    if let Err(why) = victim.order("open") {
-        assert!(victim.fired() > 0, "{fault:?}: nothing is broken, and it says {why}");
-        assert!(why.starts_with("Unavailable"), "{fault:?}: it may be tried again: {why}");
-        victim.heal();
-        assert_eq!(victim.order("open"), Ok(()), "{fault:?}: a ledger half made is made whole");
-    }
-    victim.live_through(fault);
-    let swept = victim.order("sweep");
-    let closed = victim.order("close");
-    assert!(victim.fired() > 0 || (swept.is_ok() && closed.is_ok()), "{fault:?}: {swept:?} {closed:?}");
-    let Victim { mut process, orders, acknowledged, fired, .. } = victim;
-    drop(orders);
-    assert!(process.wait().expect("it ends").success(), "{fault:?}");
-    let reopened = reopen(&ledger);
-    check(&reopened, &acknowledged).await;
-    reopened.close().await.expect("it closes");
-    let came = fired.exists();
-    fs::remove_dir_all(&folder).expect("the folder can be removed");
-    came.then_some(acknowledged.len())
 }

@@ -1,0 +1,38 @@
+//! Real servers for tests: Postgres, Redis, a Redis Cluster, Redis under Sentinels.
+//!
+//! A test that only needs a server takes a shared one: [`postgres()`], [`redis()`], [`redis_durable`], [`redis_cluster`].
+//! `cargo xtask test` starts these once for all tests and says in the environment where they are; without it each test
+//! process starts its own. A test keeps out of the way of others by a [`fresh_database`], or by a [`fresh_prefix`] of
+//! its keys.
+//!
+//! A test that kills or misconfigures a server starts a private one: [`Postgres`], [`Redis`], [`RedisCluster`],
+//! [`Sentinel`]. Dropped, it is stopped and its folder removed, however the test ends.
+
+mod certificates;
+mod cluster;
+mod postgres;
+mod process;
+mod redis;
+mod sentinel;
+mod shared;
+
+pub use certificates::Certificates;
+pub use cluster::RedisCluster;
+pub use postgres::{Database, Postgres, PostgresOptions};
+pub use redis::{Redis, RedisOptions};
+pub use sentinel::Sentinel;
+pub use shared::{fresh_database, fresh_prefix, postgres, redis, redis_cluster, redis_durable};
+
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Asks again and again, for half a minute at most, until the answer is yes.
+fn wait_until(mut answer: impl FnMut() -> bool) -> bool {
+    const PAUSE: Duration = Duration::from_millis(25);
+    (0..1200).any(|_| {
+        answer() || {
+            sleep(PAUSE);
+            false
+        }
+    })
+}
