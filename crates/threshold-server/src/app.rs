@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use threshold::engine::Rules;
-use threshold::{Ledger as _, MemoryStore, SharedLedger, SharedStore, SqliteLedger, Store as _};
+use threshold::open::Place;
+use threshold::{Ledger as _, MemoryStore, SharedStore, Store as _, open_ledger, open_store};
 use tokio::net::TcpListener;
 
 use crate::api::{self, Api};
@@ -16,12 +17,15 @@ use crate::health::Health;
 use crate::log::Log;
 use crate::{admin, demo, workers};
 
-/// How often what other processes wrote into the ledger is taken over.
-const REFRESH: Duration = Duration::from_secs(1);
+/// How often what other processes wrote into the ledger is taken over, where nobody tells of it: what one node does is
+/// felt on all of them within a second.
+const REFRESH: Duration = Duration::from_millis(500);
+/// How long what others write is gathered once somebody told of it: many may write at once.
+const GATHER: Duration = Duration::from_millis(20);
 /// How often the ledger forgets what is over.
 const SWEEP: Duration = Duration::from_secs(600);
 /// How many counters are looked at each time for those that are over.
-const SWEPT: usize = 20_000;
+const SWEPT: usize = 10_000;
 
 /// A server at work.
 pub(crate) struct App {
@@ -55,9 +59,11 @@ impl App {
             }
             None => None,
         };
-        let engine = Arc::new(engine(config, rules, &log)?);
+        let engine = Arc::new(engine(config, rules, &log).await?);
         if let Err(error) = engine.refresh().await {
-            return Err(format!("the ledger does not answer: {error}; see whether the disk is well"));
+            return Err(format!(
+                "the ledger does not answer: {error}; see whether it is well, with `threshold doctor`"
+            ));
         }
         let demo = config.gateway.is_some() && config.upstream.is_none() && config.policy.upstream.is_empty();
         let upstream = match demo {
@@ -97,8 +103,14 @@ impl App {
     pub(crate) async fn tend(engine: &Engine, health: &Health, log: &Log) {
         let mut refreshing = tokio::time::interval(REFRESH);
         let mut sweeping = tokio::time::interval(SWEEP);
+        let told = told(engine);
+        tokio::pin!(told);
         loop {
             tokio::select! {
+                () = &mut told => {
+                    health.ledger(engine.refresh().await.is_err());
+                    told.set(self::told(engine));
+                }
                 _ = refreshing.tick() => {
                     // The engine tells of it itself, once.
                     health.ledger(engine.refresh().await.is_err());
@@ -129,6 +141,9 @@ impl App {
                 _ => self.log.warning(&said),
             }
         }
+        if let Err(error) = self.engine.store().close().await {
+            self.log.error(&format!("the store could not be closed: {error}"));
+        }
         if let Err(error) = self.engine.ledger().close().await {
             self.log.error(&format!("the ledger could not be closed: {error}; what it acknowledged is kept"));
         }
@@ -136,13 +151,22 @@ impl App {
     }
 }
 
-fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<Engine, String> {
+/// Waits until somebody says that others have written to the ledger.
+async fn told(engine: &Engine) {
+    engine.ledger().changed().await;
+    tokio::time::sleep(GATHER).await;
+}
+
+async fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<Engine, String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
-    let ledger = SqliteLedger::open(&settings.path, &secrets.current, secrets.previous.as_ref())
-        .map_err(|error| format!("{error} (opened with the secret in {})", settings.secret_place))?;
-    let ledger: SharedLedger = Arc::new(ledger);
-    let store: SharedStore = Arc::new(memory(config)?);
+    let pair = (&secrets.current, secrets.previous.as_ref());
+    let with_secret = |error| format!("{error} (opened with the secret in {})", settings.secret_place);
+    let ledger = open_ledger(&settings.ledger, pair).await.map_err(with_secret)?;
+    let store: SharedStore = match Place::of(&settings.store) {
+        Ok(Place::Memory) => Arc::new(memory(config)?),
+        _ => open_store(&settings.store, pair).await.map_err(with_secret)?,
+    };
     let log = Arc::clone(log);
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
     Ok(engine.telling(move |event| log.event(event)))

@@ -2,6 +2,7 @@
 
 mod bans;
 mod common;
+mod doctor;
 mod lockouts;
 mod overrides;
 mod serve;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
+pub(crate) use doctor::Doctor;
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
@@ -34,6 +36,7 @@ Examples:
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
   threshold schema > policy.schema.json    for editors
+  threshold doctor --config policy.toml    whether store, ledger and secret are well, and what to do
   threshold bans list                      who is kept out, until when and why
   threshold bans add --address 203.0.113.7 --for 24h --reason \"scraping\"
   threshold bans lift --address 203.0.113.7
@@ -52,6 +55,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Print the JSON Schema of a policy.
     Schema,
+    /// Look at the policy, the store and the ledger, and say what is not well.
+    Doctor(Doctor),
     /// List, impose and lift bans, shadows and cooldowns.
     #[command(subcommand)]
     Bans(Bans),

@@ -2,6 +2,7 @@
 
 mod bans;
 mod check;
+mod doctor;
 mod init;
 mod ledger;
 mod lockouts;
@@ -11,6 +12,7 @@ mod serve;
 
 pub(crate) use bans::bans;
 pub(crate) use check::check;
+pub(crate) use doctor::doctor;
 pub(crate) use init::init;
 pub(crate) use lockouts::lockouts;
 pub(crate) use overrides::overrides;

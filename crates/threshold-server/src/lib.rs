@@ -13,7 +13,7 @@
 //! | `cli` | what can be typed, and its help |
 //! | `commands` | what is done for it |
 //! | `config` | files and the environment |
-//! | `source` | where records are read and changes go: a ledger on this machine |
+//! | `source` | where records are read and changes go: a ledger |
 //! | `output` | terminals and colours, tables, and text that others wrote |
 
 mod admin;
@@ -45,7 +45,7 @@ use output::Output;
 enum Ended {
     /// Everything is fine.
     Well,
-    /// The policy is broken.
+    /// The policy is broken, or what it names is.
     Broken,
     /// What was to be changed is as it was.
     Unchanged,
@@ -64,6 +64,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Schema => commands::schema(&mut output),
+            Command::Doctor(doctor) => commands::doctor(&doctor, &mut output),
             Command::Bans(bans) => commands::bans(&bans, &mut output),
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),

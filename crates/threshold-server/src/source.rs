@@ -3,11 +3,9 @@
 //! Commands know nothing but this: who is meant, what is written down, and what is to be changed. Today that is a ledger
 //! which is opened here; whatever else answers these questions can be put in its place.
 
-use std::sync::Arc;
-
 use threshold::engine::{Secrets, Subjects};
 use threshold::ledger::{Change, Entry, Query, Record, Written};
-use threshold::{Clock, Ledger, SharedLedger, SqliteLedger, StoreError, SubjectId, SystemClock, Timestamp};
+use threshold::{Clock, Ledger, SharedLedger, StoreError, SubjectId, SystemClock, Timestamp, open_ledger};
 
 use crate::cli::Whom;
 use crate::config::Settings;
@@ -27,12 +25,12 @@ pub(crate) struct Source {
 
 impl Source {
     /// Opens the ledger that `settings` name.
-    pub(crate) fn open(settings: &Settings) -> Result<Self, StoreError> {
+    pub(crate) async fn open(settings: &Settings) -> Result<Self, StoreError> {
         let Secrets { current, previous } = &settings.secrets;
-        let ledger = SqliteLedger::open(&settings.path, current, previous.as_ref())?;
+        let ledger = open_ledger(&settings.ledger, (current, previous.as_ref())).await?;
         let prefix = settings.rules.as_ref().map_or(IPV6_PREFIX, |rules| rules.ipv6_prefix());
         Ok(Self {
-            ledger: Arc::new(ledger),
+            ledger,
             current: Subjects::new(current, prefix),
             previous: previous.as_ref().map(|secret| Subjects::new(secret, prefix)),
             clock: SystemClock::new(),

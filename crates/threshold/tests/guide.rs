@@ -77,13 +77,13 @@ async fn which_algorithm() -> Run {
 #[tokio::test]
 async fn several_limits_all_or_none() -> Run {
     use std::num::NonZeroU64;
-    use threshold::{Batch, MemoryStore, Partition, RateLimiter, Store};
+    use threshold::{Batch, MemoryStore, RateLimiter, Store};
 
     let store = MemoryStore::new();
     let tenant = RateLimiter::builder("tenant").rate("10/min").store(store.clone()).build()?;
     let user = RateLimiter::builder("user").rate("1/min").store(store.clone()).build()?;
 
-    let mut batch = Batch::new(Partition::default());
+    let mut batch = Batch::default();
     batch.push(tenant.step("acme", NonZeroU64::MIN))?;
     batch.push(user.step(("acme", "alice"), NonZeroU64::MIN))?;
 

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::num::NonZeroU64;
 
-use threshold::{Batch, Decision, MemoryStore, Outcome, Partition, RateLimiter};
+use threshold::{Batch, Decision, MemoryStore, Outcome, RateLimiter};
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -64,7 +64,7 @@ struct Both<'a> {
 
 impl Both<'_> {
     fn charge(&self, tenant: &str, user: &str) -> Result<Outcome, Box<dyn Error>> {
-        let mut batch = Batch::new(Partition::default());
+        let mut batch = Batch::default();
         batch.push(self.tenant.step(tenant, NonZeroU64::MIN))?;
         batch.push(self.user.step((tenant, user), NonZeroU64::MIN))?;
         Ok(self.store.apply_now(&batch))

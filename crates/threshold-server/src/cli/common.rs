@@ -15,8 +15,11 @@ pub(crate) struct Place {
     #[arg(long, value_name = "DIR", help_heading = "Where the ledger is")]
     pub(crate) data_dir: Option<PathBuf>,
     /// The ledger, instead of the one in the folder [default: THRESHOLD_LEDGER].
-    #[arg(long, value_name = "sqlite://PATH", help_heading = "Where the ledger is")]
+    #[arg(long, value_name = "URL", help_heading = "Where the ledger is")]
     pub(crate) ledger: Option<String>,
+    /// The store, where its ledger is in the same database [default: THRESHOLD_STORE].
+    #[arg(long, value_name = "URL", help_heading = "Where the ledger is")]
+    pub(crate) store: Option<String>,
     /// A policy: for its folder, ledger, secret, IPv6 prefix and limits.
     #[arg(long, value_name = "FILE", help_heading = "Where the ledger is")]
     pub(crate) config: Option<PathBuf>,
@@ -92,7 +95,8 @@ macro_rules! closing {
     () => {
         "
 Where the ledger is: a flag beats the environment, which beats the policy. --ledger (or THRESHOLD_LEDGER, or
-[store].ledger) names the file. Without it, it is ledger.sqlite in --data-dir (or THRESHOLD_DATA_DIR, or
+[store].ledger) names it: sqlite://PATH, postgres://..., redis://.... Without it, it is in the store's database if that is
+Postgres (--store, or THRESHOLD_STORE, or [store].url), else ledger.sqlite in --data-dir (or THRESHOLD_DATA_DIR, or
 [server].data_dir, or ./threshold-data). What it knows subjects by depends on its secret: [store].secret of the
 policy, or THRESHOLD_SECRET, or the file `secret` in the folder.
 

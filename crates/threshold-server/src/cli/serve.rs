@@ -15,13 +15,14 @@ pub(crate) struct Serve {
     /// The application behind the gateway, for what no [[upstream]] takes; without one, a small built-in one.
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: Option<String>,
-    /// Where counters live [default: memory://].
+    /// Where counters live: memory://, sqlite://PATH, postgres://..., redis://... and others [default: memory://].
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// A second store beside the first.
     #[arg(long, value_name = "URL")]
     pub(crate) cache: Option<String>,
-    /// Where what must not be lost lives [default: ledger.sqlite in the data folder].
+    /// Where what must not be lost lives: sqlite://PATH, postgres://..., redis://... [default: ledger.sqlite in the data
+    /// folder, or the store's database if that is Postgres].
     #[arg(long, value_name = "URL")]
     pub(crate) ledger: Option<String>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
@@ -78,7 +79,7 @@ finished first.
 Beyond this machine the gateway needs [gateway].tls, the decision API keys in [api], and the admin listener
 THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
-Not in this version: --cache, --envoy-config, --rls and --resp (they may be `off`), and stores but memory://.
+Not in this version: --cache, --envoy-config, --rls and --resp (they may be `off`).
 
 Exit codes:
   0  stopped by a signal
@@ -90,6 +91,9 @@ Examples:
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold serve --config policy.toml --gateway 127.0.0.1:0     on a free port, which is printed
   threshold serve --config policy.toml --gateway off             the decision API alone
+  threshold serve --config policy.toml --store sqlite://counters.sqlite     counters survive a restart
+  threshold serve --config policy.toml --store postgres://me@db/limits      shared by many nodes, ledger and all
+  threshold serve --config policy.toml --store redis://cache --ledger postgres://me@db/limits
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

@@ -64,12 +64,13 @@ fn work_with(
     if let Some(warning) = &settings.warning {
         output.labelled(Style::Warning, "warning", warning);
     }
-    let source = Source::open(settings)
-        .map_err(|error| Failed(format!("{error} (opened with the secret in {})", settings.secret_place)))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failed(format!("no runtime could be started: {error}; try again")))?;
     runtime.block_on(async {
+        let source = Source::open(settings).await.map_err(|error| {
+            Failed(format!("{error} (opened with the secret in {})", settings.secret_place))
+        })?;
         let desk =
             Desk { source: &source, output, rules: settings.rules.as_ref(), secrets: &settings.secrets };
         let done = work(desk).await;

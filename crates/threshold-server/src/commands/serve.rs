@@ -9,7 +9,7 @@ use super::check;
 use crate::Ended;
 use crate::app::{App, Surfaces};
 use crate::cli::Serve;
-use crate::config::{self, PolicyFileError, ServerConfig};
+use crate::config::{self, PolicyFileError, ServerConfig, Settings};
 use crate::output::{Output, Style, harmless};
 use crate::reload::{self, Reloader};
 
@@ -135,7 +135,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         None => "a demonstration; `threshold init` writes one to start from".to_owned(),
     };
     output.line(&format!("  policy   {policy}"));
-    output.line(&format!("  ledger   {}", config.settings.path.display()));
+    let Settings { store, ledger, .. } = &config.settings;
+    output.line(&format!("  store    {}", config::shown(store)));
+    output.line(&format!("  ledger   {}", config::shown(ledger)));
     if let (None, Some((address, _))) = (&config.file, surfaces.gateway)
         && surfaces.demo
     {

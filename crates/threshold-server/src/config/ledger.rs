@@ -1,11 +1,12 @@
-//! Where the ledger is and what opens it: a flag beats the environment, which beats the policy.
+//! Where the ledger and the store are and what opens them: a flag beats the environment, which beats the policy.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use threshold::Secret;
 use threshold::engine::{Rules, Secrets};
+use threshold::open::Place as Kind;
 use threshold::policy::Policy;
+use threshold::{Secret, is_partitioned, without_password};
 
 use super::secret::{self, Found};
 use super::{PolicyFileError, policy, rules, set};
@@ -15,6 +16,7 @@ use crate::cli::Place;
 const DATA_DIR: &str = "threshold-data";
 const LEDGER: &str = "ledger.sqlite";
 const SCHEME: &str = "sqlite://";
+const MEMORY: &str = "memory://";
 
 /// Whether what is missing is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,10 @@ pub(crate) enum Access {
 
 /// What opens a ledger, and what is known of its policy.
 pub(crate) struct Settings {
-    pub(crate) path: PathBuf,
+    /// The address of the ledger.
+    pub(crate) ledger: String,
+    /// The address of the store.
+    pub(crate) store: String,
     pub(crate) secrets: Secrets,
     /// Where the secret was found, for when it is the wrong one.
     pub(crate) secret_place: String,
@@ -39,20 +44,48 @@ pub(crate) struct Settings {
 /// Finds the ledger of `place` and its secret; makes folder and secret if they may be made.
 pub(crate) fn settings(place: &Place, access: Access) -> Result<Settings, PolicyFileError> {
     let policy = place.config.as_deref().map(policy).transpose()?;
-    let mut wanted = Wanted::new(place, policy.as_ref()).map_err(PolicyFileError::Unreadable)?;
+    let store_url = store_url(place, policy.as_ref());
+    let mut wanted = Wanted::new(place, &store_url, policy.as_ref()).map_err(PolicyFileError::Unreadable)?;
     let found = wanted.secret(access).map_err(PolicyFileError::Unreadable)?;
     let previous = store(policy.as_ref()).and_then(|store| store.previous_secret.as_ref());
-    let secrets = Secrets {
-        current: Secret::from_text(&found.text),
-        previous: previous.map(|text| Secret::from_text(text)),
+    let secret = |text: &str| match is_partitioned(&store_url) {
+        true => Secret::from_text(text).partitioning(),
+        false => Secret::from_text(text),
     };
+    let secrets = Secrets { current: secret(&found.text), previous: previous.map(|text| secret(text)) };
     let rules = match (&place.config, &policy) {
         (Some(file), Some(policy)) => Some(rules(file, policy, &secrets)?),
         _ => None,
     };
-    let (secret_place, warning) = (found.place, found.warning);
-    let Wanted { ledger: path, notes, .. } = wanted;
-    Ok(Settings { path, secrets, secret_place, policy, rules, notes, warning })
+    let (secret_place, warning) = (found.place, found.warning.or_else(|| wanted.warning(&store_url)));
+    let Wanted { ledger, notes, .. } = wanted;
+    Ok(Settings { ledger, store: store_url, secrets, secret_place, policy, rules, notes, warning })
+}
+
+/// Where the store and the ledger would be.
+pub(crate) struct Addresses {
+    pub(crate) store: String,
+    /// The ledger's, if it can be known.
+    pub(crate) ledger: Result<String, String>,
+    /// True if that is the one of the data folder.
+    pub(crate) at_home: bool,
+}
+
+/// The addresses of the store and the ledger. Nothing is looked for there.
+pub(crate) fn addresses(place: &Place) -> Result<Addresses, String> {
+    let policy = place.config.as_deref().and_then(|file| policy(file).ok());
+    let store = store_url(place, policy.as_ref());
+    Kind::of(&store).map_err(|error| format!("--store: {error}"))?;
+    let wanted = Wanted::new(place, &store, policy.as_ref());
+    let at_home = wanted.as_ref().is_ok_and(|wanted| wanted.at_home);
+    Ok(Addresses { store, ledger: wanted.map(|wanted| wanted.ledger), at_home })
+}
+
+/// The address of the store that a flag, the environment or the policy names.
+fn store_url(place: &Place, policy: Option<&Policy>) -> String {
+    let of_policy = || Some(store(policy)?.url.as_ref()?.value.clone());
+    let named = place.store.clone().or_else(|| set("THRESHOLD_STORE")).or_else(of_policy);
+    named.unwrap_or_else(|| MEMORY.to_owned())
 }
 
 fn store(policy: Option<&Policy>) -> Option<&threshold::policy::Store> {
@@ -62,7 +95,8 @@ fn store(policy: Option<&Policy>) -> Option<&threshold::policy::Store> {
 /// The ledger that is wanted, whether it is there or not.
 struct Wanted<'a> {
     data_dir: PathBuf,
-    ledger: PathBuf,
+    /// Its address.
+    ledger: String,
     /// True if the ledger is the one of the data folder, which then may be made as a whole.
     at_home: bool,
     of_policy: Option<&'a str>,
@@ -70,16 +104,20 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn new(place: &Place, policy: Option<&'a Policy>) -> Result<Self, String> {
+    fn new(place: &Place, store_url: &str, policy: Option<&'a Policy>) -> Result<Self, String> {
+        let store_kind = Kind::of(store_url).map_err(|error| format!("--store: {error}"))?;
         let of_policy = || policy?.server.as_ref()?.data_dir.as_ref().map(PathBuf::from);
         let data_dir = place.data_dir.clone().or_else(|| set("THRESHOLD_DATA_DIR").map(PathBuf::from));
         let data_dir = data_dir.or_else(of_policy).unwrap_or_else(|| PathBuf::from(DATA_DIR));
         let of_policy = || Some(store(policy)?.ledger.as_ref()?.value.clone());
         let address = place.ledger.clone().or_else(|| set("THRESHOLD_LEDGER")).or_else(of_policy);
-        let at_home = address.is_none();
+        let at_home = address.is_none() && !store_kind.is_shared();
         let ledger = match address {
-            Some(address) => path(&address)?,
-            None => data_dir.join(LEDGER),
+            Some(address) => known(address)?,
+            // What is held against somebody holds on every node.
+            None if store_kind == Kind::Postgres => store_url.to_owned(),
+            None if store_kind.is_shared() => return Err(no_shared_ledger(store_url)),
+            None => format!("{SCHEME}{}", data_dir.join(LEDGER).display()),
         };
         let of_policy = store(policy).and_then(|store| store.secret.as_ref()).map(|secret| secret.as_str());
         Ok(Self { data_dir, ledger, at_home, of_policy, notes: Vec::new() })
@@ -92,7 +130,7 @@ impl<'a> Wanted<'a> {
         if !is_there && access == Access::Existing {
             return Err(format!(
                 "{}: there is no ledger; name another place with --data-dir or --ledger, or make one with `add`",
-                self.ledger.display()
+                self.shown()
             ));
         }
         if self.at_home && !is_there {
@@ -107,16 +145,37 @@ impl<'a> Wanted<'a> {
             None => return Err(self.no_secret()),
         };
         if !is_there {
-            self.notes.push(format!("making the ledger {}", self.ledger.display()));
+            self.notes.push(format!("making the ledger {}", self.shown()));
         }
         Ok(found)
     }
 
     fn is_there(&self) -> Result<bool, String> {
-        self.ledger.try_exists().map_err(|error| {
+        let Ok(Kind::File(path)) = Kind::of(&self.ledger) else {
+            // Servers say themselves what is there.
+            return Ok(true);
+        };
+        path.try_exists().map_err(|error| {
             format!(
                 "{}: the ledger cannot be looked for ({error}); check the path, or run as its owner",
-                self.ledger.display()
+                path.display()
+            )
+        })
+    }
+
+    /// For people: a file by its path, a server without the password.
+    fn shown(&self) -> String {
+        shown(&self.ledger)
+    }
+
+    /// What is known to one node only is told of where there may be others.
+    fn warning(&self, store_url: &str) -> Option<String> {
+        let shared = |url: &str| Kind::of(url).is_ok_and(|kind| kind.is_shared());
+        (shared(store_url) && !shared(&self.ledger)).then(|| {
+            format!(
+                "counters are shared and the ledger {} is not: bans, lockouts and overrides hold on this node alone; name a \
+                 shared one with --ledger",
+                self.shown()
             )
         })
     }
@@ -143,7 +202,7 @@ impl<'a> Wanted<'a> {
         format!(
             "{}: there is no secret for this ledger in {}; give the one it was made with: set THRESHOLD_SECRET, name a \
              policy that has [store].secret with --config, or the folder that has it with --data-dir",
-            self.ledger.display(),
+            self.shown(),
             self.secret_path()
         )
     }
@@ -153,13 +212,24 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The file that an address of a ledger names.
-fn path(address: &str) -> Result<PathBuf, String> {
-    match address.strip_prefix(SCHEME) {
-        Some("") => Err(format!("the ledger {address:?} names no file; write {SCHEME}PATH")),
-        Some(path) => Ok(Path::new(path).to_owned()),
-        None => Err(format!(
-            "the ledger {address:?} is no file on this machine, and only those can be opened here; write {SCHEME}PATH"
-        )),
+/// For people: a file by its path, a server without the password.
+pub(crate) fn shown(url: &str) -> String {
+    url.strip_prefix(SCHEME).map_or_else(|| without_password(url), str::to_owned)
+}
+
+/// The address of a ledger that can be opened.
+fn known(address: String) -> Result<String, String> {
+    match Kind::of(&address) {
+        Ok(_) => Ok(address),
+        Err(error) => Err(format!("--ledger: {error}")),
     }
+}
+
+fn no_shared_ledger(store: &str) -> String {
+    format!(
+        "--ledger: {} is shared by several nodes, and what is held against somebody has to be as well; name a ledger, such \
+         as --ledger postgres://…, or redis://… of a server with `appendfsync always`; for one node alone say --ledger \
+         {SCHEME}{DATA_DIR}/{LEDGER}",
+        without_password(store)
+    )
 }

@@ -94,7 +94,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
         (&["--gateway", "nowhere"][..], "", 2, "write one such as 127.0.0.1:8080"),
         (&["--gateway", &taken], "", 2, "something else listens there"),
         (&["--gateway", "0.0.0.0:0"], "", 2, "needs [gateway].tls"),
-        (&["--store", "redis://x"], "", 2, "write memory://"),
+        (&["--store", "mysql://x"], "", 2, "write memory://"),
         (&["--api", "0.0.0.0:0"], "", 2, "it needs keys"),
         (&["--resp", "127.0.0.1:0"], "", 2, "say `--resp off`"),
         (&["--upstream", "nowhere"], "", 2, "http://127.0.0.1:3000"),

@@ -81,7 +81,9 @@ fn a_ledger_elsewhere_needs_a_secret() {
     let short = place.run_with(list, &[("THRESHOLD_SECRET", "short")]);
     assert!(short.refused().contains("use at least 16 characters"), "{}", short.err);
     let server = place.run("bans list --ledger postgres://localhost/threshold");
-    assert!(server.refused().contains("write sqlite://PATH"), "{}", server.err);
+    assert!(server.refused().contains("there is no secret"), "{}", server.err);
+    let unknown = place.run("bans list --ledger mysql://localhost/threshold");
+    assert!(unknown.refused().contains("sqlite://PATH"), "{}", unknown.err);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use threshold::policy::Policy;
-use threshold::{AlgorithmKind, Batch, ManualClock, MemoryStore, Partition, RateLimiter, Span, Timestamp};
+use threshold::{AlgorithmKind, Batch, ManualClock, MemoryStore, RateLimiter, Span, Timestamp};
 
 use crate::policy;
 
@@ -52,7 +52,7 @@ fn refusals(limits: &[Written; 2], hidden: usize, waits: &[u64]) -> usize {
     let limiters: Vec<_> = ["a", "b"].into_iter().zip(limits).map(build).collect();
     let refused = waits.iter().filter(|wait| {
         clock.advance(Span::from_micros(**wait));
-        let mut batch = Batch::new(Partition::default());
+        let mut batch = Batch::default();
         for (limiter, cost) in &limiters {
             batch.push(limiter.step("somebody", *cost)).unwrap();
         }
