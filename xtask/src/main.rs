@@ -4,6 +4,7 @@ mod bench;
 mod metadata;
 mod process;
 mod prove;
+mod servers;
 mod setup;
 mod steps;
 mod terminal;

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::process::{self, Failure};
+use crate::servers::{self, Tests};
 use crate::{metadata, terminal};
 use claim::Claim;
 
@@ -43,9 +44,10 @@ fn empty(folder: &Path) -> Result<(), Failure> {
 
 fn run_tests(folder: &Path) -> Result<(), Failure> {
     // Every claim is wanted, so one failed test does not stop the others.
-    let mut command =
-        process::command("cargo nextest run --workspace --cargo-profile release --no-fail-fast");
-    process::run(command.env("THRESHOLD_PROVE", "1").env("THRESHOLD_PROOF_DIR", folder))
+    let arguments = "--workspace --cargo-profile release --no-fail-fast";
+    servers::run(&Tests { arguments, profile: "release" }, |command| {
+        command.env("THRESHOLD_PROVE", "1").env("THRESHOLD_PROOF_DIR", folder);
+    })
 }
 
 fn json_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {

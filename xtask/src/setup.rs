@@ -16,13 +16,24 @@ const fn tool(name: &'static str, detect: &'static str, install: &'static [&'sta
     Tool { name, detect, install }
 }
 
-/// One line per tool. A system or npm package is one more line:
-/// `tool("redis", "redis-server --version", &["apt-get update", "apt-get install --yes redis-server"])`.
+/// One line per tool. A system or npm package is one more line.
 const TOOLS: &[Tool] = &[
     tool("rustfmt", "cargo fmt --version", &["rustup component add rustfmt"]),
     tool("clippy", "cargo clippy --version", &["rustup component add clippy"]),
     tool("cargo-nextest", "cargo nextest --version", &["cargo install cargo-nextest --locked"]),
     tool("curl", "curl --version", &["apt-get update", "apt-get install --yes curl"]),
+    // The servers behind shared stores and ledgers. Tests start their own, on free ports.
+    tool(
+        "redis-server",
+        "redis-server --version",
+        &["apt-get update", "apt-get install --yes redis-server redis-tools"],
+    ),
+    // Its server is not on the path where several versions may be installed. No word may hold a space.
+    tool(
+        "postgresql",
+        "sh -c ls${IFS}/usr/lib/postgresql/*/bin/initdb||initdb${IFS}--version",
+        &["apt-get update", "apt-get install --yes postgresql postgresql-client"],
+    ),
     // The proxies that ask for decisions.
     tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
     tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::process::{self, Failure};
+use crate::servers::{self, Tests};
 use crate::{bench, setup, tidy};
 
 /// One named check.
@@ -23,7 +24,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("fmt", "the code is formatted", fmt),
     step("tidy", "the habits are kept", tidy::run),
     step("clippy", "the lints are quiet", || cargo("clippy --workspace --all-targets -- -D warnings")),
-    step("nextest", "the tests pass", || cargo("nextest run --workspace")),
+    step("nextest", "the tests pass", nextest),
     step("model", "every interleaving of the concurrent table is right", model),
     step("doctest", "the examples in the documentation run", || cargo("test --workspace --doc")),
     step("doc", "the documentation builds without warnings", doc),
@@ -51,6 +52,10 @@ fn fmt() -> Result<(), Failure> {
 fn check_format(which: &str) -> Result<(), Failure> {
     let remedy = format!("mend it with: cargo fmt {which}");
     cargo(&format!("fmt {which} --check")).map_err(|failure| failure.with_remedy(remedy))
+}
+
+fn nextest() -> Result<(), Failure> {
+    servers::run(&Tests { arguments: "--workspace", profile: "debug" }, |_| ())
 }
 
 fn model() -> Result<(), Failure> {

@@ -41,7 +41,13 @@ const READS: &[(&str, Reach)] = &[
 const HOMES: &[(&str, &[Reach])] = &[
     ("crates/threshold-store/src/clock.rs", &[Clock]),
     ("crates/threshold-store/src/entropy.rs", &[Randomness]),
-    ("crates/threshold-store/src/ledgers/sqlite/writer.rs", &[Task]),
+    // What works on a file or a connection in the place of its callers.
+    ("crates/threshold-store/src/ledgers/postgres/", &[Task]),
+    ("crates/threshold-store/src/ledgers/shared/desk.rs", &[Task]),
+    ("crates/threshold-store/src/postgres", &[Task]),
+    ("crates/threshold-store/src/redis.rs", &[Task]),
+    ("crates/threshold-store/src/redis/line.rs", &[Task]),
+    ("crates/threshold-store/src/sqlite/line.rs", &[Task]),
     ("crates/threshold-server/", &[Environment, Task]),
     ("crates/threshold-testkit/", EVERYTHING),
     ("xtask/", EVERYTHING),
