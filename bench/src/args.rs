@@ -18,6 +18,7 @@ Usage: cargo xtask bench [OPTIONS]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
                                  [--binary FILE] [--out DIR]
+       cargo xtask bench stores [--quick] [--rounds N] [--seconds N] [--only NAMES] [--out DIR]
 
 Options:
   --quick          few short rounds and small tables: does it still run? (no figures to quote)
@@ -30,11 +31,11 @@ Options:
                    run never replaces the committed figures)
   --help           this text
 
-Options of gateway, api and websocket:
+Options of gateway, api, websocket and stores:
   --rounds N       rounds, every server once in each (default 6, at least 3)
   --seconds N      time of one measurement (default 2)
   --only NAMES     gateway: only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and
-                   always runs)
+                   always runs); stores: only these stores: sqlite,postgres,redis
   --binary FILE    this `threshold` instead of the one that is built from the repository
   --out DIR        where gateway.md and gateway.json go, and so on (as above; a part of the proxies or
                    another binary is a partial run)
@@ -49,6 +50,7 @@ Examples:
   cargo xtask bench gateway                  the gateway beside other proxies; about three minutes
   cargo xtask bench api                      decisions over HTTP beside other servers; about a minute
   cargo xtask bench websocket                WebSocket messages with limits and without; about two minutes
+  cargo xtask bench stores                   stores beside the plainest way to decide there; about five minutes
 ";
 
 /// What the program was asked to do.
@@ -61,6 +63,7 @@ pub(crate) enum Command {
     Gateway(ServerArgs),
     Api(ServerArgs),
     WebSocket(ServerArgs),
+    Stores(ServerArgs),
     /// Hidden: the child process that asks a proxy at a fixed rate.
     GatewayClient(Order),
     /// Hidden: the child process that sends messages and counts what comes back.
@@ -123,6 +126,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
         Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_servers()?)),
         Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("stores") => Ok(Command::Stores(Raw::read(&words[1..])?.into_stores()?)),
         Some("gateway-client") => parse_client(&words[1..]),
         Some("websocket-client") => parse_websocket_client(&words[1..]),
         Some("websocket-echo") => parse_echo(&words[1..]),
@@ -245,7 +249,14 @@ impl Raw {
     /// Where every server is needed, because the targets are ratios of them.
     fn into_all_servers(self) -> Outcome<ServerArgs> {
         match self.only {
-            Some(_) => Err("--only belongs to `gateway` (see --help)".into()),
+            Some(_) => Err("--only belongs to `gateway` and `stores` (see --help)".into()),
+            None => self.into_servers(),
+        }
+    }
+
+    fn into_stores(self) -> Outcome<ServerArgs> {
+        match self.binary {
+            Some(_) => Err("--binary belongs to comparisons of servers (see --help)".into()),
             None => self.into_servers(),
         }
     }

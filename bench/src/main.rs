@@ -14,6 +14,7 @@ mod report;
 mod sections;
 mod servers;
 mod stats;
+mod stores;
 mod targets;
 mod websocket;
 mod workload;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> Outcome<()> {
         Command::GatewayClient(order) => gateway::client::run(order),
         Command::Api(args) => api::run(args),
         Command::WebSocket(args) => websocket::run(args),
+        Command::Stores(args) => stores::run(args),
         Command::WebSocketClient(order) => websocket::client::run(order),
         Command::WebSocketEcho(address) => websocket::echo::run(*address),
         Command::Core(args) => core(args),
