@@ -28,7 +28,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("model", "every interleaving of the concurrent table is right", model),
     step("doctest", "the examples in the documentation run", || cargo("test --workspace --doc")),
     step("doc", "the documentation builds without warnings", doc),
-    step("examples", "the quickstart runs", || cargo("run --quiet -p quickstart")),
+    step("examples", "the quickstart runs", || cargo("run --quiet --profile test -p quickstart")),
 ];
 
 /// The names `cargo xtask test` takes; any other is refused with this list.
