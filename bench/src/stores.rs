@@ -2,6 +2,8 @@
 //!
 //! Each store has a file of its own and gives [`Cell`]s; rounds, ratios and the report are the same for all.
 
+mod callers;
+mod leased;
 mod postgres;
 mod redis;
 mod report;
@@ -47,8 +49,12 @@ pub(crate) struct Flow {
 /// Where a store makes the cells of its part.
 type Part = fn(&Folder, bool) -> Outcome<Vec<Cell>>;
 
-const PARTS: [(&str, Part); 3] =
-    [("sqlite", sqlite::cells), ("postgres", postgres::cells), ("redis", redis::cells)];
+const PARTS: [(&str, Part); 4] = [
+    ("sqlite", sqlite::cells),
+    ("postgres", postgres::cells),
+    ("redis", redis::cells),
+    ("leases", leased::cells),
+];
 
 pub(crate) fn run(args: &ServerArgs) -> Outcome<()> {
     let folder = Folder::new()?;

@@ -2,20 +2,17 @@
 //! for the disk (`fsync` and `synchronous_commit` are on).
 
 use std::fs;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use threshold::{Algorithm, AlgorithmKind, Batch, LimitId, Secret, Step, Store, Unit};
 use threshold_store::PostgresStore;
 use threshold_testkit::servers::{Postgres, PostgresOptions};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
-use super::{Cell, Contender, Flow, stirred};
+use super::callers::{Load, Ours, RATE, secret};
+use super::{Cell, Contender, Flow};
 use crate::Outcome;
 use crate::servers::places::Folder;
 
@@ -25,9 +22,6 @@ const CALLERS: [usize; 2] = [256, 1_000];
 /// How many clients `pgbench` is tried with; the best of them is what we are measured against.
 const CLIENTS: [usize; 4] = [8, 16, 32, 64];
 
-/// So high that nobody is refused: every decision is a charge, and every charge is written.
-const RATE: u64 = 1_000_000;
-
 pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let many = if quick { 10_000 } else { 100_000 };
     let options = PostgresOptions::new().set("fsync", "on").set("synchronous_commit", "on");
@@ -36,9 +30,9 @@ pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let server = Rc::new(options.start());
     let runtime = Rc::new(Runtime::new()?);
     let cell = |(name, keys): (String, usize)| -> Outcome<Cell> {
-        let ours = Ours::open(&server, keys, &runtime)?;
+        let ours = ours(&server, keys, &runtime)?;
         let plain = Plain::open(folder, &server, keys)?;
-        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender(callers)).into();
+        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender("threshold", callers)).into();
         let name_of_plain = format!("one upsert for each, {} clients", plain.clients);
         contenders.push(Contender { name: name_of_plain, run: Box::new(move |time| plain.run(time)) });
         Ok(Cell { name, contenders, bounds: [5.0, 10.0] })
@@ -48,65 +42,15 @@ pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
 }
 
 /// Our store, with every key known to it already.
-#[derive(Clone)]
-struct Ours {
-    store: PostgresStore,
-    batches: Arc<[Batch]>,
-    runtime: Rc<Runtime>,
-    /// Lives as long as it is used.
-    _server: Rc<Postgres>,
-}
-
-impl Ours {
-    fn open(server: &Rc<Postgres>, keys: usize, runtime: &Rc<Runtime>) -> Outcome<Self> {
-        let secret = Secret::new([7; 16]);
-        // A schema for each load; and patience, because this is about throughput.
-        let url = format!("{}?schema=ours_{keys}&timeout=10000", server.url());
-        let store = runtime.block_on(PostgresStore::open(&url, &secret, None))?;
-        let algorithm = Algorithm::new(AlgorithmKind::TokenBucket, &format!("{RATE}/s").parse()?)?;
-        let limit = secret.limit_key(&LimitId::new("bench")?, &algorithm, Unit::Requests);
-        let step = |key: usize| Step::consume(limit.key(format!("user:{key}")), algorithm, NonZeroU64::MIN);
-        let batches: Arc<[Batch]> = (0..keys).map(|key| Batch::from(step(key))).collect();
-        let ours = Self { store, batches, runtime: Rc::clone(runtime), _server: Rc::clone(server) };
-        ours.decide(1_000, Duration::MAX, keys.div_ceil(1_000))?;
-        server.sql(&format!("VACUUM ANALYZE ours_{keys}.states"));
-        Ok(ours)
-    }
-
-    fn contender(&self, callers: usize) -> Contender {
-        let ours = self.clone();
-        let run = Box::new(move |time| ours.decide(callers, time, usize::MAX));
-        Contender { name: format!("threshold, {callers} callers"), run }
-    }
-
-    /// Lets so many callers ask one after the other, for so long and so often at most.
-    fn decide(&self, callers: usize, time: Duration, most: usize) -> Outcome<Flow> {
-        let (before, begun) = (self.store.stats(), Instant::now());
-        let asked: usize = self.runtime.block_on(async {
-            let mut all = JoinSet::new();
-            for caller in 0..callers {
-                let (store, batches) = (self.store.clone(), Arc::clone(&self.batches));
-                all.spawn(async move {
-                    let mut asked = 0;
-                    while asked < most && begun.elapsed() < time {
-                        let turn = caller + asked * callers;
-                        // The first `most` rounds ask for all keys.
-                        let turn = if most == usize::MAX { stirred(turn) } else { turn };
-                        let outcome = store.apply(&batches[turn % batches.len()]).await;
-                        if !outcome.map_err(|error| error.to_string())?.admitted() {
-                            return Err("our store refused a decision".to_owned());
-                        }
-                        asked += 1;
-                    }
-                    Ok(asked)
-                });
-            }
-            all.join_all().await.into_iter().sum::<Result<usize, String>>()
-        })?;
-        let (after, seconds) = (self.store.stats(), begun.elapsed().as_secs_f64());
-        let trips = (after.round_trips - before.round_trips) as f64 / asked as f64;
-        Ok(Flow { rate: asked as f64 / seconds, trips })
-    }
+fn ours(server: &Rc<Postgres>, keys: usize, runtime: &Rc<Runtime>) -> Outcome<Rc<Ours<PostgresStore>>> {
+    // A schema for each load; and patience, because this is about throughput.
+    let url = format!("{}?schema=ours_{keys}&timeout=10000", server.url());
+    let store = runtime.block_on(PostgresStore::open(&url, &secret(), None))?;
+    let around = (runtime, Rc::clone(server) as _);
+    let ours = Ours::new(store, &Load::of(keys), around, |store| store.stats().round_trips)?;
+    ours.warm()?;
+    server.sql(&format!("VACUUM ANALYZE ours_{keys}.states"));
+    Ok(ours)
 }
 
 /// The same limit as one conditional upsert in a transaction of its own.

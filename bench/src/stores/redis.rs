@@ -1,19 +1,16 @@
 //! Our store in Redis against the plainest limiter there: a script for one key, sent by `redis-benchmark` with as many
 //! calls on their way as our store has callers; on one server.
 
-use std::num::NonZeroU64;
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use threshold::{Algorithm, AlgorithmKind, Batch, LimitId, Secret, Step, Store, Unit};
 use threshold_store::RedisStore;
 use threshold_testkit::servers::{Redis, RedisOptions};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
-use super::{Cell, Contender, Flow, stirred};
+use super::callers::{Load, Ours, RATE, secret};
+use super::{Cell, Contender, Flow};
 use crate::Outcome;
 use crate::servers::places::Folder;
 
@@ -23,9 +20,6 @@ const PIPELINES: [usize; 2] = [1, 16];
 
 /// Steps of a batch: one limit, and four layers; with what the ratio must be and should be.
 const BATCHES: [(usize, [f64; 2]); 2] = [(1, [0.8, 0.95]), (4, [0.4, 0.6])];
-
-/// So high that nobody is refused: every decision is a charge, and every charge is written.
-const RATE: u64 = 1_000_000;
 
 /// GCRA for one key, by the server's time, with no more than it needs.
 const PLAIN: &str = "local now = redis.call('TIME') now = now[1] * 1000000 + now[2] \
@@ -42,10 +36,10 @@ pub(super) fn cells(_: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let mut cells = Vec::new();
     for pipeline in PIPELINES {
         for (steps, bounds) in BATCHES {
-            let ours = Ours::open(&server, (keys, steps), &runtime)?;
+            let ours = ours(&server, &Load { steps, ..Load::of(keys) }, &runtime)?;
             let plain = Plain::new(&server, keys, pipeline)?;
             let contenders = vec![
-                ours.contender(CONNECTIONS * pipeline),
+                ours.contender("threshold", CONNECTIONS * pipeline),
                 Contender {
                     name: "a script for one key".to_owned(),
                     run: Box::new(move |time| plain.run(time)),
@@ -59,65 +53,11 @@ pub(super) fn cells(_: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
 }
 
 /// Our store.
-#[derive(Clone)]
-struct Ours {
-    store: Arc<RedisStore>,
-    batches: Arc<[Batch]>,
-    runtime: Rc<Runtime>,
-    /// Lives as long as it is used.
-    _server: Rc<Redis>,
-}
-
-impl Ours {
-    fn open(server: &Rc<Redis>, (keys, steps): (usize, usize), runtime: &Rc<Runtime>) -> Outcome<Self> {
-        let secret = Secret::new([7; 16]);
-        // Patience, because this is about throughput.
-        let url = format!("{}?timeout=10000", server.url());
-        let store = runtime.block_on(RedisStore::open(&url, &secret, None))?;
-        let algorithm = Algorithm::new(AlgorithmKind::TokenBucket, &format!("{RATE}/s").parse()?)?;
-        let limit = secret.limit_key(&LimitId::new("bench")?, &algorithm, Unit::Requests);
-        let step = |key: usize| Step::consume(limit.key(format!("user:{key}")), algorithm, NonZeroU64::MIN);
-        let batch = |first: usize| {
-            let mut batch = Batch::default();
-            (0..steps).try_for_each(|layer| batch.push(step((first + layer * keys / steps) % keys)))?;
-            Ok(batch)
-        };
-        let batches: Arc<[Batch]> = (0..keys).map(batch).collect::<Outcome<Vec<Batch>>>()?.into();
-        Ok(Self { store: Arc::new(store), batches, runtime: Rc::clone(runtime), _server: Rc::clone(server) })
-    }
-
-    fn contender(&self, callers: usize) -> Contender {
-        let ours = self.clone();
-        let run = Box::new(move |time| ours.decide(callers, time));
-        Contender { name: format!("threshold, {callers} callers"), run }
-    }
-
-    /// Lets so many callers ask one after the other, for so long.
-    fn decide(&self, callers: usize, time: Duration) -> Outcome<Flow> {
-        let (before, begun) = (self.store.stats(), Instant::now());
-        let asked: usize = self.runtime.block_on(async {
-            let mut all = JoinSet::new();
-            for caller in 0..callers {
-                let (store, batches) = (Arc::clone(&self.store), Arc::clone(&self.batches));
-                all.spawn(async move {
-                    let mut asked = 0;
-                    while begun.elapsed() < time {
-                        let turn = stirred(caller + asked * callers);
-                        let outcome = store.apply(&batches[turn % batches.len()]).await;
-                        if !outcome.map_err(|error| error.to_string())?.admitted() {
-                            return Err("our store refused a decision".to_owned());
-                        }
-                        asked += 1;
-                    }
-                    Ok(asked)
-                });
-            }
-            all.join_all().await.into_iter().sum::<Result<usize, String>>()
-        })?;
-        let (after, seconds) = (self.store.stats(), begun.elapsed().as_secs_f64());
-        let trips = (after.calls - before.calls) as f64 / asked as f64;
-        Ok(Flow { rate: asked as f64 / seconds, trips })
-    }
+fn ours(server: &Rc<Redis>, load: &Load, runtime: &Rc<Runtime>) -> Outcome<Rc<Ours<RedisStore>>> {
+    // Patience, because this is about throughput.
+    let url = format!("{}?timeout=10000", server.url());
+    let store = runtime.block_on(RedisStore::open(&url, &secret(), None))?;
+    Ours::new(store, load, (runtime, Rc::clone(server) as _), |store| store.stats().calls)
 }
 
 /// The plain way.

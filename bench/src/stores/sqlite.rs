@@ -1,16 +1,14 @@
 //! Our store in SQLite against one transaction for each decision, both waiting for the disk (`synchronous = FULL`).
 
-use std::num::NonZeroU64;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, params};
-use threshold::{Algorithm, AlgorithmKind, Batch, LimitId, Secret, SqliteStore, Step, Store, Unit};
+use threshold::SqliteStore;
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
+use super::callers::{Load, Ours, RATE, secret};
 use super::{Cell, Contender, Flow, stirred};
 use crate::Outcome;
 use crate::servers::places::Folder;
@@ -18,16 +16,13 @@ use crate::servers::places::Folder;
 /// How many ask our store at once.
 const CALLERS: [usize; 2] = [256, 1_000];
 
-/// So high that nobody is refused: every decision is a charge, and every charge is written.
-const RATE: u64 = 1_000_000;
-
 pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let many = if quick { 10_000 } else { 100_000 };
     let runtime = Rc::new(Runtime::new()?);
     let cell = |(name, keys): (String, usize)| -> Outcome<Cell> {
-        let ours = Ours::open(folder.path(), keys, &runtime)?;
+        let ours = ours(folder.path(), keys, &runtime)?;
         let mut plain = Plain::open(folder.path(), keys)?;
-        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender(callers)).into();
+        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender("threshold", callers)).into();
         let run = Box::new(move |time| plain.run(time));
         contenders.push(Contender { name: "one transaction for each".to_owned(), run });
         Ok(Cell { name, contenders, bounds: [10.0, 20.0] })
@@ -37,66 +32,11 @@ pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
 }
 
 /// Our store, with every key known to it already.
-#[derive(Clone)]
-struct Ours {
-    store: SqliteStore,
-    batches: Arc<[Batch]>,
-    runtime: Rc<Runtime>,
-}
-
-impl Ours {
-    fn open(folder: &Path, keys: usize, runtime: &Rc<Runtime>) -> Outcome<Self> {
-        let secret = Secret::new([7; 16]);
-        let store = SqliteStore::open(&folder.join(format!("ours-{keys}.db")), &secret, None)?;
-        let algorithm = Algorithm::new(AlgorithmKind::TokenBucket, &format!("{RATE}/s").parse()?)?;
-        let limit = secret.limit_key(&LimitId::new("bench")?, &algorithm, Unit::Requests);
-        let step = |key: usize| Step::consume(limit.key(format!("user:{key}")), algorithm, NonZeroU64::MIN);
-        let batches: Arc<[Batch]> = (0..keys).map(|key| Batch::from(step(key))).collect();
-        let ours = Self { store, batches, runtime: Rc::clone(runtime) };
-        ours.decide(1_000, Duration::MAX, keys.div_ceil(1_000))?;
-        Ok(ours)
-    }
-
-    fn contender(&self, callers: usize) -> Contender {
-        let ours = self.clone();
-        let run = Box::new(move |time| ours.decide(callers, time, usize::MAX));
-        Contender { name: format!("threshold, {callers} callers"), run }
-    }
-
-    /// Lets so many callers ask one after the other, for so long and so often at most.
-    fn decide(&self, callers: usize, time: Duration, most: usize) -> Outcome<Flow> {
-        let (before, begun) = (self.store.stats(), Instant::now());
-        let asked: usize = self.runtime.block_on(async {
-            let mut all = JoinSet::new();
-            for caller in 0..callers {
-                let (store, batches) = (self.store.clone(), Arc::clone(&self.batches));
-                all.spawn(async move {
-                    let mut asked = 0;
-                    while asked < most && begun.elapsed() < time {
-                        // Each round of all callers asks for other keys; the first `most` rounds ask for all of them.
-                        let turn = if most == usize::MAX {
-                            stirred(caller + asked * callers)
-                        } else {
-                            caller + asked * callers
-                        };
-                        let outcome = store
-                            .apply(&batches[turn % batches.len()])
-                            .await
-                            .map_err(|error| error.to_string())?;
-                        if !outcome.admitted() {
-                            return Err("our store refused a decision".to_owned());
-                        }
-                        asked += 1;
-                    }
-                    Ok(asked)
-                });
-            }
-            all.join_all().await.into_iter().sum::<Result<usize, String>>()
-        })?;
-        let (after, seconds) = (self.store.stats(), begun.elapsed().as_secs_f64());
-        let trips = (after.commits - before.commits) as f64 / asked as f64;
-        Ok(Flow { rate: asked as f64 / seconds, trips })
-    }
+fn ours(folder: &Path, keys: usize, runtime: &Rc<Runtime>) -> Outcome<Rc<Ours<SqliteStore>>> {
+    let store = SqliteStore::open(&folder.join(format!("ours-{keys}.db")), &secret(), None)?;
+    let ours = Ours::new(store, &Load::of(keys), (runtime, Rc::new(())), |store| store.stats().commits)?;
+    ours.warm()?;
+    Ok(ours)
 }
 
 /// The same limit as one conditional upsert in a transaction of its own. One thread: SQLite lets one write at a time, and

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 use crate::key::Key;
+use crate::sharing::{Consistency, OnFailure, Sharing, Source};
 use crate::time::{Span, Timestamp};
 
 /// The most steps in one batch.
@@ -22,9 +23,11 @@ pub struct Step {
     pub action: Action,
     /// Whether a refusal counts.
     pub mode: Mode,
+    /// How nodes share the limit.
+    pub sharing: Sharing,
 }
 
-/// What a step asks for. Leases will join here: a grant is a step that charges a slice.
+/// What a step asks for. A lease is granted by charging a slice and returned by refunding what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -105,6 +108,8 @@ pub struct Outcome {
     /// True if the admitted steps were charged; false after a refusal and after a peek. Only a charge can be
     /// refunded.
     pub charged: bool,
+    /// Where the answer came from.
+    pub source: Source,
 }
 
 impl PermitId {
@@ -144,11 +149,19 @@ impl Action {
 }
 
 impl Step {
+    /// A step whose refusal counts, exact and shared.
+    #[must_use]
+    #[inline]
+    pub const fn new(key: Key, algorithm: Algorithm, action: Action) -> Self {
+        let sharing = Sharing { consistency: Consistency::Exact, on_failure: OnFailure::Share };
+        Self { key, algorithm, action, mode: Mode::Enforce, sharing }
+    }
+
     /// A step that charges `cost` and whose refusal counts.
     #[must_use]
     #[inline]
     pub const fn consume(key: Key, algorithm: Algorithm, cost: NonZeroU64) -> Self {
-        Self { key, algorithm, action: Action::Consume(cost), mode: Mode::Enforce }
+        Self::new(key, algorithm, Action::Consume(cost))
     }
 
     /// The same step, judged and counted but never refusing.
@@ -219,7 +232,7 @@ impl Outcome {
     /// Makes room for the outcome of another batch, at `now`.
     #[inline]
     pub fn clear(&mut self, now: Timestamp) {
-        (self.at, self.retry, self.charged) = (now, Retry::Now, false);
+        (self.at, self.retry, self.charged, self.source) = (now, Retry::Now, false, Source::Exact);
         self.verdicts.clear();
     }
 

@@ -19,6 +19,7 @@
 //! | [`transition`] | the one function that decides a batch |
 //! | [`mirror`] | the numbers of a step for stores that judge elsewhere, and their answers read back |
 //! | [`guarantee`] | the largest number a limit admits in any interval, as a value and as a sentence |
+//! | [`sharing`] | how nodes share a limit: exact, leased or local, and what a limit does without its store |
 //! | [`store`] | the [`Store`] trait, its object-safe twin and [`StoreError`] |
 //!
 //! Read [`transition::apply`] first: every decision of the product goes through it.
@@ -32,6 +33,7 @@ pub mod key;
 pub mod ledger;
 pub mod mirror;
 pub mod rate;
+pub mod sharing;
 pub mod standing;
 pub mod state;
 pub mod store;
@@ -44,5 +46,6 @@ pub use guarantee::Guarantee;
 pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Partition, Parts, Secret, Subject};
 pub use ledger::{Ledger, SharedLedger, SubjectId, SubjectKey, SubjectKind};
 pub use rate::{Rate, RateError, Unit};
+pub use sharing::{Consistency, Leasable, OnFailure, Sharing, Source};
 pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};
 pub use time::{Clock, ManualClock, Span, Timestamp};

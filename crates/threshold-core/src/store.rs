@@ -52,6 +52,12 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// When it may last have lost charges that it had acknowledged, by its own time; none if it never did, as far as it
+    /// knows. It is known before the first answer after the loss.
+    fn lost_at(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
     /// before it asks for one.
     #[inline]
@@ -174,6 +180,8 @@ pub trait DynStore: Send + Sync {
     fn sweep_boxed(&self, budget: usize) -> BoxFuture<'_, Result<Swept, StoreError>>;
     /// [`Store::is_partitioned`].
     fn is_partitioned_dyn(&self) -> bool;
+    /// [`Store::lost_at`].
+    fn lost_at_dyn(&self) -> Option<Timestamp>;
     /// [`Store::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
@@ -207,6 +215,10 @@ impl<S: Store> DynStore for S {
 
     fn is_partitioned_dyn(&self) -> bool {
         Store::is_partitioned(self)
+    }
+
+    fn lost_at_dyn(&self) -> Option<Timestamp> {
+        Store::lost_at(self)
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -244,6 +256,10 @@ impl Store for SharedStore {
 
     fn is_partitioned(&self) -> bool {
         (**self).is_partitioned_dyn()
+    }
+
+    fn lost_at(&self) -> Option<Timestamp> {
+        (**self).lost_at_dyn()
     }
 
     async fn health(&self) -> Health {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use threshold::engine::Rules;
 use threshold::open::Place;
-use threshold::{Ledger as _, MemoryStore, SharedStore, Store as _, open_ledger, open_store};
+use threshold::{Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, open_ledger, open_store};
 use tokio::net::TcpListener;
 
 use crate::api::{self, Api};
@@ -164,8 +164,21 @@ async fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<E
     let with_secret = |error| format!("{error} (opened with the secret in {})", settings.secret_place);
     let ledger = open_ledger(&settings.ledger, pair).await.map_err(with_secret)?;
     let store: SharedStore = match Place::of(&settings.store) {
+        // It fails only with the process.
         Ok(Place::Memory) => Arc::new(memory(config)?),
-        _ => open_store(&settings.store, pair).await.map_err(with_secret)?,
+        _ => {
+            let store = open_store(&settings.store, pair).await.map_err(with_secret)?;
+            let node = NodeStore::new(store, config.node);
+            let node = match &config.cache {
+                Some(cache) => {
+                    let cache = open_store(cache, pair).await;
+                    node.caching(cache.map_err(|error| format!("--cache: {}", with_secret(error)))?)
+                }
+                None => node,
+            };
+            let log = Arc::clone(log);
+            Arc::new(node.telling(move |transition| log.transition(transition)))
+        }
     };
     let log = Arc::clone(log);
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use threshold::event::Event;
+use threshold::node::Transition;
 use threshold::{Clock as _, SystemClock};
 use threshold_http::websocket::Exceeded;
 
@@ -49,6 +50,16 @@ impl Log {
             });
             Output::standard().error(&event.to_string());
         }
+    }
+
+    /// A store went down or came up again.
+    pub(crate) fn transition(&self, transition: &Transition) {
+        let Transition { component, state, reason, strategy } = transition;
+        let event = json!({
+            "event": "component_changed", "at": self.clock.now().to_string(), "component": component.name(),
+            "state": state.name(), "strategy": strategy.name(), "reason": reason,
+        });
+        Output::standard().error(&event.to_string());
     }
 
     /// An event, as other tools read it.

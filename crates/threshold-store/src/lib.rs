@@ -15,6 +15,7 @@
     feature = "sqlite",
     doc = "| [`sqlite`] | [`SqliteStore`]: in a file, exact and durable, for one process |"
 )]
+//! | [`node`] | [`NodeStore`]: what stands between a node and its store: leases, known refusals, and what to do without it |
 //! | [`ledgers`] | where what must not be lost lives: in memory, in a file, in Postgres, in Redis |
 //! | [`open`] | stores and ledgers by their addresses |
 //! | [`check`] | what they are looked at for before they are used |
@@ -27,6 +28,7 @@ pub mod entropy;
 mod halves;
 pub mod ledgers;
 pub mod memory;
+pub mod node;
 pub mod open;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -47,6 +49,7 @@ pub use ledgers::RedisLedger;
 #[cfg(feature = "sqlite")]
 pub use ledgers::SqliteLedger;
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder, MemoryStoreError};
+pub use node::{NodeSettings, NodeStats, NodeStore};
 pub use open::{examine, examine_ledger, is_partitioned, open_ledger, open_store, without_password};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresStats, PostgresStore};

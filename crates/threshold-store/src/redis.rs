@@ -8,6 +8,7 @@
 //! | `script` | the scripts in Lua, beside it in files of their own |
 //! | `wire` | batches as the scripts read them, and their answers |
 //! | `across` | batches whose keys are in different partitions of a cluster |
+//! | `losses` | whether what was acknowledged may have been lost |
 //! | `opening` | what is looked at before the first batch |
 //!
 //! The scripts say only whether a batch was charged and what they found; the outcome is worked out from that by core's
@@ -18,6 +19,7 @@ mod across;
 mod desk;
 pub(crate) mod error;
 pub(crate) mod line;
+mod losses;
 mod opening;
 mod script;
 mod url;
@@ -32,6 +34,7 @@ use smallvec::SmallVec;
 use threshold_core::mirror::Terms;
 use threshold_core::{
     Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Step, Store, StoreError, StoreErrorKind, Swept,
+    Timestamp,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -108,7 +111,9 @@ impl RedisStore {
         let line = Line::open(place).await?;
         opening::look(&line).await?;
         opening::keep_secret(&line, secrets).await?;
-        let desk = Desk { line, script: Arc::new(Script::new()), clock, counts: Arc::new(Counts::default()) };
+        let losses = Arc::new(opening::losses(&line).await);
+        let (script, counts) = (Arc::new(Script::new()), Arc::new(Counts::default()));
+        let desk = Desk { line, script, clock, counts, losses };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(desk.clone().work(waiting));
         Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout })
@@ -204,6 +209,10 @@ impl Store for RedisStore {
 
     fn is_partitioned(&self) -> bool {
         self.is_split()
+    }
+
+    fn lost_at(&self) -> Option<Timestamp> {
+        self.desk.losses.lost_at()
     }
 
     async fn health(&self) -> Health {

@@ -44,8 +44,7 @@ impl Model {
     /// Judges and charges the steps: on a copy that is kept only if every enforce step was admitted.
     pub fn apply(&mut self, steps: &[Step], now: Timestamp) -> Outcome {
         let mut after = self.clone();
-        let mut outcome =
-            Outcome { at: now, verdicts: Default::default(), retry: Retry::Now, charged: false };
+        let mut outcome = Outcome { at: now, ..Outcome::default() };
         for step in steps {
             let verdict = after.charge(step, now);
             if step.mode == Mode::Enforce {

@@ -94,7 +94,7 @@ impl Decision {
     /// The decision as the outcome of a batch of one.
     pub(crate) fn outcome(&self) -> Outcome {
         let (verdicts, retry) = ([self.verdict].into_iter().collect(), self.verdict.retry);
-        Outcome { at: self.at, verdicts, retry, charged: self.charged > 0 }
+        Outcome { at: self.at, verdicts, retry, charged: self.charged > 0, ..Outcome::default() }
     }
 }
 

@@ -39,7 +39,7 @@ use subject::{Asker, SubjectKeys};
 
 pub use charge::{Charge, ChargeError, Charged, Chosen, Receipt};
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
-pub use explain::{Considered, Explanation, Source};
+pub use explain::{Considered, Explanation};
 pub use message::Message;
 pub use overrides::{Override, OverrideError};
 pub(crate) use rules::Keys;

@@ -35,7 +35,8 @@ pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePat
 pub use lint::{Finding, Severity};
 pub use report::{PolicyError, Problem};
 pub use surfaces::{
-    Addresses, Alerts, Api, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds, WebSocket, Webhook,
+    Addresses, Alerts, Api, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds, WebSocket,
+    Webhook,
 };
 pub use table::nearest;
 pub use values::{Consistency, Cost, Enforce, Layer, Listen, OnStoreFailure, Per, Percent};

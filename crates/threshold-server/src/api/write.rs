@@ -9,7 +9,7 @@ use http_body_util::Full;
 use serde_json::{Value as Json, json};
 use threshold::engine::{Charged, Decision, Explanation, Quota};
 use threshold::policy::Layer;
-use threshold::{Mode, Retry, Span, Timestamp};
+use threshold::{Mode, Retry, Source, Span, Timestamp};
 
 use super::answer::Answered;
 
@@ -53,7 +53,7 @@ impl Told<'_> {
             None => text.push_str("null"),
         }
         text.push_str(r#","source":""#);
-        text.push_str(source(quota.as_ref()));
+        text.push_str(source(self.decision, quota.as_ref()));
         text.push_str(r#"","warnings":"#);
         match self.decision.doubts().is_empty() && !self.decision.warned() {
             true => text.push_str("[]"),
@@ -81,7 +81,7 @@ impl Told<'_> {
             ("layer", json!(quota.as_ref().map(|quota| quota.layer.word()))),
             ("remaining", json!(quota.as_ref().map(|quota| quota.remaining))),
             ("retryAfterMs", retry_after_ms(retry)),
-            ("source", json!(source(quota.as_ref()))),
+            ("source", json!(source(self.decision, quota.as_ref()))),
             ("warnings", self.warnings()),
             ("delayMs", json!(0)),
         ];
@@ -107,7 +107,7 @@ impl Told<'_> {
             "considered": considered.iter().map(|one| json!({
                 "limit": one.limit,
                 "layer": one.layer.word(),
-                "source": if one.layer == Layer::Edge { "local" } else { "exact" },
+                "source": one.source.name(),
                 "key": one.key,
                 "rate": one.rate.to_string(),
                 "cost": one.cost,
@@ -141,7 +141,7 @@ pub(super) fn charged(one: &Charged) -> Json {
         "remaining": one.remaining,
         "retryAfterMs": retry_after_ms(one.retry),
         "resetAt": one.at.plus(Span::from(one.reset)).to_string(),
-        "source": "exact",
+        "source": one.source.name(),
         "receipt": one.receipt.map(|receipt| receipt.to_string()),
     })
 }
@@ -155,10 +155,10 @@ pub(super) fn retry_after_ms(retry: Retry) -> Json {
     }
 }
 
-fn source(quota: Option<&Quota>) -> &'static str {
+fn source(decision: &Decision, quota: Option<&Quota>) -> &'static str {
     match quota {
-        Some(quota) if quota.layer == Layer::Edge => "local",
-        _ => "exact",
+        Some(quota) if quota.layer == Layer::Edge => Source::Local.name(),
+        _ => decision.source().name(),
     }
 }
 

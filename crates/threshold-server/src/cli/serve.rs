@@ -18,7 +18,7 @@ pub(crate) struct Serve {
     /// Where counters live: memory://, sqlite://PATH, postgres://..., redis://... and others [default: memory://].
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// A second store beside the first.
+    /// A second store: nodes share refusals there, and counters continue on it while the first is gone.
     #[arg(long, value_name = "URL")]
     pub(crate) cache: Option<String>,
     /// Where what must not be lost lives: sqlite://PATH, postgres://..., redis://... [default: ledger.sqlite in the data
@@ -79,7 +79,9 @@ finished first.
 Beyond this machine the gateway needs [gateway].tls, the decision API keys in [api], and the admin listener
 THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
-Not in this version: --cache, --envoy-config, --rls and --resp (they may be `off`).
+THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
+
+Not in this version: --envoy-config, --rls and --resp (they may be `off`).
 
 Exit codes:
   0  stopped by a signal
@@ -94,6 +96,7 @@ Examples:
   threshold serve --config policy.toml --store sqlite://counters.sqlite     counters survive a restart
   threshold serve --config policy.toml --store postgres://me@db/limits      shared by many nodes, ledger and all
   threshold serve --config policy.toml --store redis://cache --ledger postgres://me@db/limits
+  threshold serve --config policy.toml --store postgres://me@db/limits --cache redis://cache
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

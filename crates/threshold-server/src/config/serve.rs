@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use threshold::NodeSettings;
 use threshold::engine::{Rules, Secrets};
-use threshold::policy::{Listen, Policy};
+use threshold::node::BreakerSettings;
+use threshold::open::Place;
+use threshold::policy::{Breaker, Listen, Policy};
 
 use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
-use crate::cli::{Place, Serve, listen};
+use crate::cli::{Serve, listen};
 use crate::demo;
 
 const GATEWAY: &str = "127.0.0.1:8080";
@@ -27,13 +30,16 @@ pub(crate) struct ServerConfig {
     pub(crate) gateway: Option<SocketAddr>,
     pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    /// The address of the second store, if there is one.
+    pub(crate) cache: Option<String>,
+    pub(crate) node: NodeSettings,
     pub(crate) debug: bool,
 }
 
 /// Finds out what `serve` asks for.
 pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileError> {
     let file = serve.config.clone().or_else(|| set("THRESHOLD_CONFIG").map(PathBuf::from));
-    let place = Place {
+    let place = crate::cli::Place {
         config: file.clone(),
         ledger: serve.ledger.clone(),
         store: serve.store.clone(),
@@ -63,10 +69,12 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let admin =
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
     guard(&policy, [gateway, api, admin]).map_err(PolicyFileError::Unreadable)?;
+    let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
+    let node = node(&policy).map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
-    Ok((ServerConfig { file, policy, settings, upstream, gateway, api, admin, debug }, rules))
+    Ok((ServerConfig { file, policy, settings, upstream, gateway, api, admin, cache, node, debug }, rules))
 }
 
 /// A policy and the rules it makes, read again from `file`.
@@ -114,13 +122,39 @@ fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> 
     if serve.envoy_config.is_some() || set("THRESHOLD_ENVOY_CONFIG").is_some() {
         return Err("--envoy-config: this version does not speak to Envoy; leave it out".to_owned());
     }
-    let store = policy.store.as_ref();
-    let text = |url: Option<&threshold::policy::Placed<String>>| url.map(|url| url.value.clone());
-    let cache = serve.cache.clone().or_else(|| set("THRESHOLD_CACHE"));
-    if cache.or_else(|| text(store.and_then(|store| store.cache.as_ref()))).is_some() {
-        return Err("--cache: this version has no second store; leave it out".to_owned());
-    }
     Ok(())
+}
+
+/// The address of the second store that a flag, the environment or the policy names.
+fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, String> {
+    let of_policy = || Some(policy.store.as_ref()?.cache.as_ref()?.value.clone());
+    let Some(cache) = serve.cache.clone().or_else(|| set("THRESHOLD_CACHE")).or_else(of_policy) else {
+        return Ok(None);
+    };
+    Place::of(&cache).map_err(|error| format!("--cache: {error}"))?;
+    match cache == store {
+        true => Err("--cache: this is the store itself; name another, or leave it out".to_owned()),
+        false => Ok(Some(cache)),
+    }
+}
+
+/// How the node works with its stores.
+fn node(policy: &Policy) -> Result<NodeSettings, String> {
+    let mut node = NodeSettings::default();
+    if let Some(strategy) = set("THRESHOLD_STRATEGY") {
+        node.pinned = Some(strategy.parse().map_err(|error| format!("THRESHOLD_STRATEGY: {error}"))?);
+    }
+    let Some(store) = &policy.store else { return Ok(node) };
+    node.lease = store.lease;
+    node.nodes = store.nodes.as_ref().map_or(1, |nodes| nodes.value);
+    if let Some(Breaker { failures, open, probe }) = &store.breaker {
+        node.breaker = BreakerSettings {
+            failures: failures.as_ref().map_or(node.breaker.failures, |failures| failures.value),
+            open: open.as_ref().map_or(node.breaker.open, |open| open.value),
+            probe: probe.as_ref().map_or(node.breaker.probe, |probe| probe.value),
+        };
+    }
+    Ok(node)
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.

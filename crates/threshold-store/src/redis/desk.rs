@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
-use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError};
+use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError, StoreErrorKind, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error;
 use super::line::Line;
+use super::losses::Losses;
 use super::script::Script;
 use super::wire::{self, Answer, Keys, Op};
 use crate::clock::SystemClock;
@@ -49,6 +50,7 @@ pub(super) struct Desk {
     /// For tests: the time.
     pub(super) clock: Option<ManualClock>,
     pub(super) counts: Arc<Counts>,
+    pub(super) losses: Arc<Losses>,
 }
 
 impl Desk {
@@ -100,17 +102,26 @@ impl Desk {
             let mut keys = Keys::default();
             let blob = wire::judged(group.iter().map(|job| (job.op, &job.batch)), &mut keys);
             let reply = desk.judge(keys.as_slice(), &blob).await.map_err(error::failed("decide in Redis"));
-            let answers = reply.and_then(|reply| wire::answers(reply, group.iter().map(|job| &job.batch)));
+            let answers = reply.and_then(|reply| desk.read(reply, &group));
             match answers {
                 // Who does not wait any more needs no answer.
-                Ok(answers) => group.into_iter().zip(answers).for_each(|(job, answer)| {
-                    let _ = job.answer.send(Ok(answer));
+                Ok((answers, lost)) => group.into_iter().zip(answers).for_each(|(job, answer)| {
+                    let doubtful = lost && wire::is_closed(&job.batch);
+                    let _ = job.answer.send(if doubtful { Err(in_doubt()) } else { Ok(answer) });
                 }),
                 Err(error) => group.into_iter().for_each(|job| {
                     let _ = job.answer.send(Err(error::again(&error)));
                 }),
             }
         }
+    }
+
+    /// The answers to a group, and whether what was promised before may have been lost.
+    fn read(&self, reply: Value, group: &[Job]) -> Result<(Vec<Answer>, bool), StoreError> {
+        let (answers, server) = wire::answers(reply, group.iter().map(|job| &job.batch))?;
+        let now = answers.first().map_or(Timestamp::default(), |answer| answer.now);
+        let lost = server.is_some_and(|server| self.losses.answered(server, now));
+        Ok((answers, lost))
     }
 
     async fn judge(&self, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
@@ -137,6 +148,13 @@ impl Desk {
             asked => asked,
         }
     }
+}
+
+/// What was judged by a server that may not know what another had promised.
+fn in_doubt() -> StoreError {
+    let detail = "another server answers, or the same one after a start: what was charged before may be lost, and closed \
+                  limits start with nothing left";
+    StoreError::new(StoreErrorKind::Unavailable, "decide in Redis", detail)
 }
 
 /// Tests may set their clock far from the server's: states live for an hour by the server's.

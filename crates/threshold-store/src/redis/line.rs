@@ -8,11 +8,11 @@ use futures_util::StreamExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, RedisError, RedisResult,
-    ServerErrorKind, TlsCertificates, TlsMode, Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
+    RedisResult, ServerErrorKind, TlsCertificates, TlsMode, Value,
 };
 use threshold_core::{StoreError, StoreErrorKind};
 
@@ -113,6 +113,28 @@ impl Line {
             }
             Wire::One(_) => self.ask(cmd).await,
         }
+    }
+
+    /// What every master says to a command: the one that there is, or all of a cluster.
+    pub(super) async fn ask_masters(&self, cmd: Cmd) -> RedisResult<Vec<String>> {
+        let text = |value: Value| match value {
+            Value::VerbatimString { text, .. } => Ok(text),
+            value => Ok(String::from_redis_value(value)?),
+        };
+        match self.wire()? {
+            Wire::Cluster(mut cluster) => {
+                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+                let said = cluster.route_command(cmd, all).await?;
+                let Value::Map(by_node) = said else { return text(said).map(|text| vec![text]) };
+                by_node.into_iter().map(|(_, value)| text(value)).collect()
+            }
+            Wire::One(_) => self.ask(cmd).await.and_then(text).map(|text| vec![text]),
+        }
+    }
+
+    /// True if there is one server, and no other that might take over.
+    pub(super) fn is_single(&self) -> bool {
+        self.0.place.shape == Shape::Single
     }
 
     /// Lets go of the connection.

@@ -5,6 +5,7 @@ use threshold_core::{Secret, StoreError, StoreErrorKind, Timestamp};
 
 use super::error::{failed, said};
 use super::line::Line;
+use super::losses::Losses;
 use crate::check::{Check, all_well};
 
 /// The oldest version that has all that the scripts use.
@@ -120,6 +121,22 @@ async fn rights(line: &Line) -> Check {
         Ok(_) => Check::good("rights", "scripts run and write"),
         Err(error) => Check::bad("rights", said(&failed("run a script")(error), &line.place().prefix)),
     }
+}
+
+/// The servers there are, and whether a start of theirs loses anything.
+pub(super) async fn losses(line: &Line) -> Losses {
+    let mut cmd = Cmd::new();
+    cmd.arg("INFO").arg("server");
+    let mut known = Vec::new();
+    for info in line.ask_masters(cmd).await.unwrap_or_default() {
+        known.extend(field(&info, "run_id").map(|id| id.as_bytes().to_vec()));
+    }
+    let mut cmd = Cmd::new();
+    cmd.arg("CONFIG").arg("GET").arg("appendfsync");
+    // Where that may not be asked, the worst is taken for granted. Others take over only where there are others.
+    let always = line.ask_one(cmd).await.is_ok_and(|value| format!("{value:?}").contains("always"));
+    let written = info(line).await.is_ok_and(|info| field(&info, "aof_enabled") == Some("1"));
+    Losses::new(known, always && written && line.is_single())
 }
 
 /// Keys under another secret are other keys: every limit would start afresh, and nodes with different ones would each

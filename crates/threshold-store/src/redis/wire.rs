@@ -4,7 +4,9 @@ use redis::Value;
 use smallvec::SmallVec;
 use threshold_core::mirror::{Found, PermitAct, Terms};
 use threshold_core::state::{Entry, Permit};
-use threshold_core::{Batch, Key, Mode, Outcome, PermitId, Step, StoreError, StoreErrorKind, Timestamp};
+use threshold_core::{
+    Batch, Key, Mode, OnFailure, Outcome, PermitId, Step, StoreError, StoreErrorKind, Timestamp,
+};
 
 /// What is done with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +50,9 @@ pub(super) fn judged<'b>(group: impl ExactSizeIterator<Item = (Op, &'b Batch)>, 
     let mut blob = Vec::with_capacity(3 + group.len() * (3 + STEP));
     blob.extend(u16::try_from(group.len()).unwrap_or(u16::MAX).to_le_bytes());
     blob.push(0);
-    let mut lists = false;
+    let (mut lists, mut closed) = (false, false);
     for (op, batch) in group {
+        closed |= op == Op::Apply && is_closed(batch);
         blob.push(op as u8);
         blob.extend(u16::try_from(batch.steps().len()).unwrap_or(u16::MAX).to_le_bytes());
         for step in batch.steps() {
@@ -58,8 +61,13 @@ pub(super) fn judged<'b>(group: impl ExactSizeIterator<Item = (Op, &'b Batch)>, 
             write(&mut blob, (step, &terms), keys.place(&step.key));
         }
     }
-    blob[2] = u8::from(lists);
+    blob[2] = u8::from(lists) | u8::from(closed) << 1;
     blob
+}
+
+/// True if a limit of it admits nothing that it cannot be sure of.
+pub(super) fn is_closed(batch: &Batch) -> bool {
+    batch.steps().iter().any(|step| step.sharing.on_failure == OnFailure::Closed)
 }
 
 /// Writes what is to be taken back of the steps that were charged, and says of which keys.
@@ -118,11 +126,11 @@ fn number(blob: &mut Vec<u8>, number: u64) {
     blob.extend((number as f64).to_le_bytes());
 }
 
-/// Takes an answer to a group apart.
+/// Takes an answer to a group apart; and which server gave it, if that was asked.
 pub(super) fn answers<'b>(
     reply: Value,
     batches: impl Iterator<Item = &'b Batch>,
-) -> Result<Vec<Answer>, StoreError> {
+) -> Result<(Vec<Answer>, Option<Vec<u8>>), StoreError> {
     let Value::Array(values) = reply else { return Err(nonsense("no list")) };
     let mut values = values.into_iter();
     let mut whole = || match values.next() {
@@ -142,7 +150,11 @@ pub(super) fn answers<'b>(
         }
         answers.push(Answer { now, charged, found });
     }
-    Ok(answers)
+    let server = match values.next() {
+        Some(Value::BulkString(server)) => Some(server),
+        _ => None,
+    };
+    Ok((answers, server))
 }
 
 impl Answer {

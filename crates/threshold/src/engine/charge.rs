@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Clock, Ledger, LimitError, LimitId, MAX_STEPS, Outcome, Rate, Retry,
-    Span, Step, Store, StoreError, Timestamp,
+    Source, Span, Step, Store, StoreError, Timestamp,
 };
 use threshold_store::UniqueIds;
 
@@ -70,6 +70,8 @@ pub struct Charged {
     pub reset: Duration,
     /// The store's time of the decision.
     pub at: Timestamp,
+    /// Where the answer came from.
+    pub source: Source,
     /// By which it can be given back; none if nothing was charged.
     pub receipt: Option<Receipt>,
 }
@@ -360,6 +362,7 @@ fn result(
         retry: retry.unwrap_or(Retry::Now),
         reset: first.verdict.reset.into(),
         at: outcome.at,
+        source: outcome.source,
         receipt,
     })
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use threshold_core::{Action, Batch, Mode, Outcome, Rate, Retry, Step, Timestamp, Verdict};
+use threshold_core::{Action, Batch, Mode, Outcome, Rate, Retry, Source, Step, Timestamp, Verdict};
 
 use super::select::{Plan, Planned, Role};
 use crate::identify::{Doubts, Identity};
@@ -230,6 +230,16 @@ impl Decision {
     #[must_use]
     pub fn doubts(&self) -> &Doubts {
         &self.doubts
+    }
+
+    /// Where the answer came from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match self.refused {
+            Some(Refused::Edge) => Source::Local,
+            _ if self.inner.plan.steps.is_empty() && !self.edge.plan.steps.is_empty() => Source::Local,
+            _ => self.inner.outcome.source,
+        }
     }
 
     /// The store's time of the decision.

@@ -9,8 +9,8 @@ use std::num::NonZeroU64;
 use threshold_core::ledger::{Entry, SanctionKind, Strike, Struck, Worse, Written};
 use threshold_core::standing::{Ladder, Tally, Violation};
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Clock, Ledger, Outcome, Rate, Retry, Span, Step, Store,
-    StoreError, SubjectId, SubjectKey, Timestamp, Verdict,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Ledger, Outcome, Rate, Retry, Span, Step,
+    Store, StoreError, SubjectId, SubjectKey, Timestamp, Verdict,
 };
 
 use super::decide::{Asked, Decision, Part, Refused};
@@ -324,6 +324,10 @@ impl Asked {
         for part in self.parts() {
             let mut step = *part.step;
             if part.refuses() {
+                // Slices of a raised limit would last beyond the one request that grace is for.
+                if step.sharing.consistency == Consistency::Leased {
+                    return None;
+                }
                 let grace =
                     Some(grace(step.algorithm.capacity())).filter(|grace| *grace > 0 && part.is_offence())?;
                 // At least one request, where each costs the same.

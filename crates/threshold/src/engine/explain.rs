@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threshold_core::{Clock, Ledger, Mode, Rate, Retry, Store, StoreError, SubjectId};
+use threshold_core::{Clock, Consistency, Ledger, Mode, Rate, Retry, Source, Store, StoreError, SubjectId};
 
 use super::decide::Part;
 use super::select::{self, Plan, Planned, Request, Risks, Role, Selecting, Skipped};
@@ -69,32 +69,22 @@ pub struct Considered {
     pub reset: Duration,
 }
 
-/// Where the answer about a limit came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// The process's own count.
-    Local,
-    /// The store, asked for this decision.
-    Exact,
-}
-
 impl Decision {
     /// Every limit that had a part in it.
     #[must_use]
     pub fn considered(&self) -> Vec<Considered> {
-        self.parts().map(|part| Considered::new(&part)).collect()
+        self.parts().map(|part| Considered::new(&part, self.inner.outcome.source)).collect()
     }
 }
 
 impl Considered {
-    fn new(part: &Part<'_>) -> Self {
+    fn new(part: &Part<'_>, source: Source) -> Self {
         let Planned { about, role } = *part.planned;
         let (verdict, cost) = (part.verdict, part.step.action.cost());
         Self {
             limit: about.limit,
             layer: about.layer,
-            source: if about.layer == Layer::Edge { Source::Local } else { Source::Exact },
+            source: source_of(part, source),
             network: match role {
                 Role::Network(prefix) => Some(prefix),
                 _ => None,
@@ -111,6 +101,18 @@ impl Considered {
             retry: verdict.retry,
             reset: verdict.reset.into(),
         }
+    }
+}
+
+/// Where the answer about one limit came from, where that of all of them is `source`.
+fn source_of(part: &Part<'_>, source: Source) -> Source {
+    match part.step.sharing.consistency {
+        _ if part.planned.about.layer == Layer::Edge => Source::Local,
+        Consistency::Local => Source::Local,
+        // Of several, that of all is the one that is worth least.
+        Consistency::Exact if source == Source::Leased || source == Source::Local => Source::Exact,
+        Consistency::Leased if source < Source::Leased || source == Source::Local => Source::Leased,
+        Consistency::Exact | Consistency::Leased => source,
     }
 }
 

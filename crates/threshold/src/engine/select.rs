@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use smallvec::SmallVec;
 use threshold_core::standing::Risk;
-use threshold_core::{Action, Algorithm, Batch, Key, Mode, Step, Subject, SubjectId, Timestamp};
+use threshold_core::{Action, Algorithm, Batch, Key, Mode, Sharing, Step, Subject, SubjectId, Timestamp};
 
 use super::names::{About, Blames};
 use super::overrides::Overrides;
@@ -318,7 +318,9 @@ impl<'a> Selecting<'a> {
             }
         }
         if let Some(block) = &rule.block {
-            let step = Step { algorithm: block.algorithm, action: Action::Check, ..own };
+            // Closed by one decision and looked at by all: no node may be alone with it.
+            let sharing = Sharing { consistency: own.sharing.consistency.together(), ..own.sharing };
+            let step = Step { algorithm: block.algorithm, action: Action::Check, sharing, ..own };
             let gate = gate(subject);
             if let Some(previous) = &block.keys.previous {
                 push(Role::PreviousGate, previous.key_of(&gate), step);

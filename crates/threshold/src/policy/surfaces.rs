@@ -53,6 +53,20 @@ table! {
         timeout: Span = optional,
         /// The most bytes that a store in memory takes.
         max_bytes: u64 = optional,
+        /// When a store that fails is left alone.
+        breaker: Breaker = optional,
+    }
+}
+
+table! {
+    /// When a store that fails is left alone, and how often it is tried again.
+    pub struct Breaker {
+        /// Failures in a row after which it is asked no more.
+        failures: Placed<u32> = optional,
+        /// How long it is left alone then.
+        open: Placed<Span> = optional,
+        /// How long between two tries after that.
+        probe: Placed<Span> = optional,
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use threshold_core::standing::{LadderError, LockoutError, ReputationError};
-use threshold_core::{Algorithm, AlgorithmKind, Key, LimitError, LimitId, Rate, Span, Step, Unit};
+use threshold_core::{
+    Algorithm, AlgorithmKind, Key, LimitError, LimitId, OnFailure, Rate, Sharing, Span, Step, Unit,
+};
 
 use super::super::names::{About, Blames, lasting};
 use super::response::{self, Lists, Response};
@@ -243,8 +245,23 @@ fn model(limit: &Limit, algorithm: Algorithm, cost: Cost) -> Step {
         Cost::Each(each) => each,
         Cost::Bytes => NonZeroU64::MIN,
     };
-    let step = Step::consume(Key::from_raw(0, 0), algorithm, cost);
+    let step = Step { sharing: sharing(limit), ..Step::consume(Key::from_raw(0, 0), algorithm, cost) };
     if limit.enforce == Enforce::On { step } else { step.observed() }
+}
+
+/// How nodes share the limit.
+fn sharing(limit: &Limit) -> Sharing {
+    let consistency = match limit.consistency.as_ref().map(|chosen| chosen.value) {
+        None | Some(Consistency::Exact) => threshold_core::Consistency::Exact,
+        Some(Consistency::Leased) => threshold_core::Consistency::Leased,
+        Some(Consistency::Local) => threshold_core::Consistency::Local,
+    };
+    let on_failure = match limit.on_store_failure.as_ref().map(|chosen| chosen.value) {
+        None | Some(OnStoreFailure::Share) => OnFailure::Share,
+        Some(OnStoreFailure::Closed) => OnFailure::Closed,
+        Some(OnStoreFailure::Open) => OnFailure::Open,
+    };
+    Sharing { consistency, on_failure }
 }
 
 /// The code of a refusal: the limit's own, or that of its layer.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
+use threshold_core::{Algorithm, AlgorithmKind, Rate, Span, Unit};
 
 use super::super::decode::{Placed, Reader};
-use super::super::describe::widened;
+use super::super::describe::{sizes, widened};
 use super::super::table::{list, nearest};
 use super::super::values::{Consistency, Cost, Layer, Per};
 use super::super::{Limit, Policy};
@@ -284,10 +284,12 @@ fn leases(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
         reader.note_placed(leased, what, "use token-bucket or fixed-window, or `consistency = \"exact\"`");
     }
     let nodes = policy.store.as_ref().and_then(|store| store.nodes.as_ref()).map_or(1, |nodes| nodes.value);
-    if let Some(rate) = &limit.rate
-        && rate.burst().unwrap_or(rate.count()) < u64::from(nodes)
-    {
-        let what = format!("a capacity below {nodes} is too small to be sliced for {nodes} nodes");
-        reader.note_placed(leased, what, "use `consistency = \"exact\"`, or raise the rate or its burst");
+    let life = policy.store.as_ref().map_or(Span::SECOND, |store| store.lease);
+    for size in sizes(policy, limit) {
+        let leasable = size.algorithm.leasable(life).map_or(0, |leasable| leasable.algorithm.capacity());
+        if leasable < u64::from(nodes) && size.algorithm.capacity() > 0 {
+            let what = format!("{} is too small to be sliced for {nodes} nodes", size.rate.value);
+            reader.note_placed(leased, what, "use `consistency = \"exact\"`, or raise the rate or its burst");
+        }
     }
 }

@@ -65,6 +65,15 @@ fn store(policy: &Policy, reader: &mut Reader<'_>) {
             reader.note_placed(secret, "this secret can be guessed", remedy);
         }
     }
+    if let Some(failures) = store.breaker.as_ref().and_then(|breaker| breaker.failures.as_ref())
+        && failures.value == 0
+    {
+        reader.note_placed(
+            failures,
+            "a store is given up after one failure at the earliest",
+            "write 1 or more",
+        );
+    }
     if let Some(nodes) = store.nodes.as_ref().filter(|nodes| nodes.value == 0) {
         reader.note_placed(nodes, "there is at least one node", "write how many nodes share the store");
     }

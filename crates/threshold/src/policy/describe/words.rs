@@ -1,6 +1,6 @@
 //! The sentences.
 
-use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
+use threshold_core::{Algorithm, AlgorithmKind, Rate, Span, Unit};
 
 use super::super::table::list;
 use super::super::{
@@ -179,12 +179,24 @@ fn notes(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Vec<String> {
     if size.algorithm.kind() == AlgorithmKind::Concurrency {
         notes.push("surfaces that cannot see a request end pass it over".to_owned());
     }
-    if limit.consistency.as_ref().is_some_and(|chosen| chosen.value == Consistency::Leased) {
-        notes.push(
-            "nodes hold leases: together they stay within it, and some of it may lie unused".to_owned(),
-        );
-    }
+    notes.extend(leases(policy, limit, size));
     notes
+}
+
+/// What leases cost of the limit.
+fn leases(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
+    let chosen = limit.consistency.as_ref().map(|chosen| chosen.value);
+    let life = policy.store.as_ref().map_or(Span::SECOND, |store| store.lease);
+    let leasable = size.algorithm.leasable(life).filter(|_| chosen == Some(Consistency::Leased))?;
+    let held = "nodes hold leases: together they stay within it";
+    let (capacity, life) = (leasable.algorithm.capacity(), leasable.life);
+    Some(match size.algorithm.capacity() == capacity {
+        true => format!("{held}, and what one of them does not use of its slice within {life} is lost"),
+        false => format!(
+            "{held}; at once they have {} of it, and what one of them does not use of its slice within {life} is lost",
+            amount(size.rate.unit(), capacity)
+        ),
+    })
 }
 
 /// What a request costs, if that is not simply one.
