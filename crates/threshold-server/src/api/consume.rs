@@ -159,12 +159,7 @@ async fn answer(shared: &Shared, verb: Verb, question: &Question<'_>) -> Result<
             let result = match (verb, &question.receipt) {
                 (Verb::Refund, Some(receipt)) => {
                     let receipt: Receipt = receipt.as_str().parse().map_err(refused)?;
-                    shared.idempotency.redeem(&receipt)?;
-                    let refunded = ask::refund(&shared.engine, &charge, &receipt).await;
-                    if refunded.is_err() {
-                        shared.idempotency.give_back(&receipt);
-                    }
-                    refunded
+                    ask::refund(&shared.engine, &charge, &receipt).await
                 }
                 (Verb::Refund, None) => {
                     let detail =
@@ -309,6 +304,7 @@ fn refused(error: ChargeError) -> Box<Answer> {
         ChargeError::NoLimit { .. } => {
             Box::new(Answer::new(StatusCode::NOT_FOUND, "no_such_limit", &error.to_string()))
         }
+        ChargeError::Used => Box::new(Answer::new(StatusCode::CONFLICT, "receipt_used", &error.to_string())),
         ChargeError::Receipt | ChargeError::TooMuch(_) => unprocessable("bad_receipt", &error.to_string()),
         _ => unprocessable("cannot_be_charged", &error.to_string()),
     }

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
-use threshold::engine::Receipt;
 use threshold::{Clock as _, Span, SystemClock};
 use threshold_http::Answer;
 use tokio::sync::Mutex as Turns;
@@ -19,8 +17,6 @@ use super::read::unprocessable;
 
 /// How many questions are remembered at most.
 const MOST: usize = 100_000;
-/// How long it is remembered that a receipt was used.
-const RECEIPTS: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is remembered.
 #[derive(Default)]
@@ -28,8 +24,6 @@ pub(super) struct Idempotency {
     clock: SystemClock,
     hasher: [RandomState; 2],
     table: Mutex<Table>,
-    /// Receipts that were used.
-    receipts: Mutex<Table>,
 }
 
 #[derive(Default)]
@@ -97,44 +91,12 @@ impl Idempotency {
         self.hash(same.as_deref().unwrap_or_default())
     }
 
-    /// Marks a receipt as used.
-    pub(super) fn redeem(&self, receipt: &Receipt) -> Result<(), Box<Answer>> {
-        let key = self.hash(receipt);
-        let mut table = self.receipts();
-        let now = self.now();
-        if now.saturating_sub(receipt.at().as_micros()) > Span::from(RECEIPTS).as_micros() {
-            let detail = "this receipt is of no charge of the last day; send back the one that came with it";
-            return Err(unprocessable("bad_receipt", detail));
-        }
-        table.forget(now);
-        if table.questions.contains_key(&key) {
-            let detail = "this receipt was used already; what it stands for was given back";
-            return Err(Box::new(Answer::new(StatusCode::CONFLICT, "receipt_used", detail)));
-        }
-        // None is forgotten as long as it could be used again.
-        if table.questions.len() >= MOST {
-            return Err(Box::new(Answer::unavailable()));
-        }
-        let _ = table.find(key, now, &(RECEIPTS * 2));
-        Ok(())
-    }
-
-    /// Marks a receipt as not used after all.
-    pub(super) fn give_back(&self, receipt: &Receipt) {
-        let key = self.hash(receipt);
-        self.receipts().remove(key);
-    }
-
     fn hash(&self, what: impl std::hash::Hash) -> [u64; 2] {
         [self.hasher[0].hash_one(&what), self.hasher[1].hash_one(&what)]
     }
 
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
-    }
-
-    fn receipts(&self) -> MutexGuard<'_, Table> {
-        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -174,25 +136,5 @@ impl Table {
         if let Some(known) = self.questions.remove(&key) {
             self.ends.remove(&(known.end, key));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_receipt_that_was_used_is_remembered_whatever_else_is_asked() {
-        let idempotency = Idempotency::default();
-        let text = format!("{:x}.4.1.{:032x}", idempotency.now(), 7);
-        let receipt: Receipt = text.parse().expect("it reads like one");
-        assert!(idempotency.redeem(&receipt).is_ok());
-        for number in 0..=MOST {
-            let (caller, name) = (Caller::NOBODY, &*number.to_string());
-            idempotency.find(&Known { caller, verb: 0, name, lifetime: Duration::from_secs(86_400) });
-        }
-        assert!(idempotency.redeem(&receipt).is_err());
-        idempotency.give_back(&receipt);
-        assert!(idempotency.redeem(&receipt).is_ok());
     }
 }

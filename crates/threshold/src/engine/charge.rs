@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Clock, Ledger, LimitError, LimitId, MAX_STEPS, Outcome, Rate, Retry,
-    Source, Span, Step, Store, StoreError, Timestamp,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Ledger, LimitError, LimitId, MAX_STEPS,
+    OnFailure, Outcome, Rate, Retry, Sharing, Source, Span, Step, Store, StoreError, Timestamp,
 };
 use threshold_store::UniqueIds;
 
@@ -26,6 +26,9 @@ use crate::route::Path;
 
 /// The name of limits that are nobody's but the caller's.
 const ADHOC: &str = "adhoc";
+
+/// Makes the keys of used receipts no others.
+const RECEIPT: u64 = 0x7265_6365_6970_7421;
 
 /// The most steps of one charge: a limit and its gate under two secrets, and one more for an override.
 const MOST_STEPS: usize = 5;
@@ -125,6 +128,9 @@ pub enum ChargeError {
         "this receipt is not of such a charge; send back the one that came with it, with the same limit and key"
     )]
     Receipt,
+    /// The receipt was used before.
+    #[error("this receipt was used already; what it stands for was given back")]
+    Used,
     /// More is to be given back than was charged.
     #[error("{0} were charged, and no more can be given back")]
     TooMuch(u64),
@@ -177,12 +183,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(charging.results(charges, None))
     }
 
-    /// Gives back up to what `receipt` proves of a charge, as far as it is still felt. Once for each receipt: a second
-    /// time takes back what others were charged.
+    /// Gives back up to what `receipt` proves of a charge, as far as it is still felt. Once for each receipt, on whichever
+    /// node: the store remembers it for as long as the charge is felt.
     ///
     /// # Errors
     ///
-    /// If the receipt is not of this limit and key, if more is to be given back than was charged, or if the store fails.
+    /// If the receipt is not of this limit and key, if it was used before, if more is to be given back than was charged, or
+    /// if the store fails.
     pub async fn refund_charge(
         &self,
         charge: &Charge<'_>,
@@ -196,12 +203,20 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if charge.cost.get() > receipt.cost {
             return Err(ChargeError::TooMuch(receipt.cost));
         }
+        let used = receipt.used(first).ok_or(ChargeError::Receipt)?;
+        if !self.store.apply(&Batch::from(used)).await?.admitted() {
+            return Err(ChargeError::Used);
+        }
         // Whatever the verdicts were, what was charged was admitted.
         let batch = &charging.asked.plan.batch;
         let mut outcome = self.store.peek(batch).await?;
         (outcome.at, outcome.charged) = (Timestamp::from_micros(receipt.at), true);
         outcome.verdicts.iter_mut().for_each(|verdict| verdict.retry = Retry::Now);
-        self.store.refund(batch, &outcome).await?;
+        if let Err(error) = self.store.refund(batch, &outcome).await {
+            // It may be tried again. If that cannot be written either, nothing is given back, which harms no limit.
+            let _ = self.store.reset(&[used.key]).await;
+            return Err(error.into());
+        }
         charging.asked.outcome = self.store.peek(batch).await?;
         charging.results(std::slice::from_ref(charge), None).pop().ok_or(ChargeError::Receipt)
     }
@@ -385,6 +400,16 @@ impl Receipt {
     #[must_use]
     pub const fn at(&self) -> Timestamp {
         Timestamp::from_micros(self.at)
+    }
+
+    /// Uses it up: a window of one for as long as a charge by `step` is felt. Closed, because who cannot be told that it was
+    /// used must not use it.
+    fn used(&self, step: &Step) -> Option<Step> {
+        let rate = Rate::new(1, step.algorithm.memory()).ok()?;
+        let algorithm = Algorithm::new(AlgorithmKind::FixedWindow, &rate).ok()?;
+        let key = step.key.beside(self.number ^ RECEIPT);
+        let sharing = Sharing { consistency: Consistency::Exact, on_failure: OnFailure::Closed };
+        Some(Step { sharing, ..Step::consume(key, algorithm, NonZeroU64::MIN) })
     }
 
     /// True if it proves a charge by `step`.
