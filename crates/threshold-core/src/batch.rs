@@ -199,6 +199,17 @@ impl Batch {
         self.steps.clear();
     }
 
+    /// What gives back the permits that it takes, for who was charged and will not use them; none if it takes none.
+    #[must_use]
+    pub fn released(&self) -> Option<Self> {
+        let release = |step: &Step| match step.action {
+            Action::Acquire(permit, _) => Some(Step { action: Action::Release(permit), ..*step }),
+            _ => None,
+        };
+        let steps: SmallVec<[Step; 4]> = self.steps.iter().filter_map(release).collect();
+        (!steps.is_empty()).then_some(Self { steps })
+    }
+
     /// The steps, in order, to be changed.
     #[must_use]
     pub fn steps_mut(&mut self) -> &mut [Step] {

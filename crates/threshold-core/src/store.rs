@@ -233,7 +233,7 @@ impl<S: Store> DynStore for S {
 /// A store of any kind, chosen at run time.
 pub type SharedStore = Arc<dyn DynStore>;
 
-impl Store for SharedStore {
+impl Store for Arc<dyn DynStore + '_> {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         (**self).apply_boxed(batch).await
     }

@@ -29,6 +29,8 @@ pub enum Grade {
 /// Clocks that differ by more than this are told of. Decisions use one clock only, the store's; but what is held against
 /// somebody ends by this machine's.
 const FAR_OFF: u64 = 5_000_000;
+/// Clocks that differ by more than this are not to be used: a node that is days ahead would sweep away what still holds.
+const TOO_FAR_OFF: u64 = 600_000_000;
 
 impl Check {
     /// Something as it should be.
@@ -57,6 +59,9 @@ impl Check {
         let said =
             format!("{:.3} s from this machine's", std::time::Duration::from_micros(off).as_secs_f64());
         match off > FAR_OFF {
+            true if off > TOO_FAR_OFF => {
+                Self::bad("clock", format!("{said}; set both by NTP: what still holds would end, or never"))
+            }
             true => Self::doubtful("clock", format!("{said}; set both by NTP: bans end by this machine's")),
             false => Self::good("clock", said),
         }

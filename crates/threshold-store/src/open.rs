@@ -79,7 +79,10 @@ pub async fn open_store(url: &str, secrets: SecretPair<'_>) -> Result<SharedStor
         #[cfg(feature = "sqlite")]
         Place::File(path) => Ok(Arc::new(crate::SqliteStore::open(path, secret, previous)?)),
         #[cfg(feature = "postgres")]
-        Place::Postgres => Ok(Arc::new(crate::PostgresStore::open(url, secret, previous).await?)),
+        Place::Postgres => {
+            fit(url).await?;
+            Ok(Arc::new(crate::PostgresStore::open(url, secret, previous).await?))
+        }
         #[cfg(feature = "redis")]
         Place::Redis => Ok(Arc::new(crate::RedisStore::open(url, secret, previous).await?)),
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
@@ -99,12 +102,27 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
         #[cfg(feature = "sqlite")]
         Place::File(path) => Ok(Arc::new(crate::SqliteLedger::open(path, secret, previous)?)),
         #[cfg(feature = "postgres")]
-        Place::Postgres => Ok(Arc::new(crate::PostgresLedger::open(url, secret, previous).await?)),
+        Place::Postgres => {
+            fit(url).await?;
+            Ok(Arc::new(crate::PostgresLedger::open(url, secret, previous).await?))
+        }
         #[cfg(feature = "redis")]
-        Place::Redis => Ok(Arc::new(crate::RedisLedger::open(url, secret, previous).await?)),
+        Place::Redis => {
+            fit(url).await?;
+            Ok(Arc::new(crate::RedisLedger::open(url, secret, previous).await?))
+        }
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
         _ => Err(left_out(url, (secret, previous))),
     }
+}
+
+/// Refuses a server that cannot be written to, or whose clock is so far off that what still holds would be swept away.
+/// What else may be wrong is told by whatever opens it.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+async fn fit(url: &str) -> Result<(), StoreError> {
+    let mut checks = examine(url).await;
+    checks.retain(|check| ["clock", "role"].contains(&check.what));
+    crate::check::all_well("open what is kept there", &checks)
 }
 
 /// What a server at `url` is like, whether or not it can be used: for `threshold doctor`. Nothing of a file is looked at

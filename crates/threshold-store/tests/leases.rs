@@ -1,8 +1,5 @@
 //! Leases: however nodes crash, stand still and are cut off, together they stay within the limit.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the time of these tests is tokio's own, which stands still while nobody waits"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "leases/world.rs"]
 mod world;
@@ -19,6 +16,7 @@ use threshold_core::{
 };
 use threshold_store::{MemoryStore, NodeSettings};
 use threshold_testkit::figures::{Claim, size};
+use threshold_testkit::simulate::Dice;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use world::{DriftingClock, Link, Node, Sky, Weather};
@@ -27,26 +25,6 @@ const NODES: u32 = 5;
 
 /// One admission: when, in the world's time, and how much.
 type Log = Vec<(u64, u64)>;
-
-/// Random numbers of one seed.
-struct Dice(u64);
-
-impl Dice {
-    const fn of(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ mixed >> 31) % end
-    }
-
-    fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-}
 
 /// What is limited in one run.
 #[derive(Clone, Copy)]
@@ -82,11 +60,11 @@ impl World {
         let store = store.build().unwrap();
         let nodes = (0..settings.nodes).map(|_| {
             let sky = Arc::new(Sky::default());
-            sky.set(Weather { delay: 100 + dice.below(2_000), ..Weather::default() });
+            sky.set(Weather { delay: 100 + dice.roll(2_000), ..Weather::default() });
             let link = Link { store: store.clone(), sky, start, asked: Arc::clone(&asked) };
             // Half of what is assumed of clocks, each way.
-            let drift = i64::try_from(dice.below(1_900)).unwrap() - 950;
-            let offset = i64::try_from(dice.below(600_000_000)).unwrap() - 300_000_000;
+            let drift = i64::try_from(dice.roll(1_900)).unwrap() - 950;
+            let offset = i64::try_from(dice.roll(600_000_000)).unwrap() - 300_000_000;
             Node::new(link, DriftingClock::new(start, drift, offset), settings)
         });
         Self { nodes: nodes.collect(), start, asked }
@@ -98,34 +76,34 @@ impl World {
 
     /// Something happens to a node. One that crashes forgets what it admitted of its share.
     fn disturb(&self, crashes: bool, dice: &mut Dice) {
-        let node = &self.nodes[usize::try_from(dice.below(self.nodes.len() as u64)).unwrap()];
-        let (now, length) = (self.now(), dice.below(3_000_000));
+        let node = &self.nodes[usize::try_from(dice.roll(self.nodes.len() as u64)).unwrap()];
+        let (now, length) = (self.now(), dice.roll(3_000_000));
         let weather = node.link.sky.get();
-        match dice.below(5) {
+        match dice.roll(5) {
             0 if crashes => node.restart(),
             1 => node.link.sky.set(Weather { cut_until: now + length, ..weather }),
             2 => node.link.sky.set(Weather { deaf_until: now + length, ..weather }),
             3 => node.link.sky.set(Weather { paused_until: now + length, ..weather }),
-            _ => node.link.sky.set(Weather { delay: dice.below(15_000), ..weather }),
+            _ => node.link.sky.set(Weather { delay: dice.roll(15_000), ..weather }),
         }
     }
 }
 
 /// One run of `length`, with requests at random nodes and something happening now and then; what was admitted.
 async fn run(seed: u64, limit: Limit, length: Duration) -> Log {
-    let mut dice = Dice::of(seed);
+    let mut dice = Dice::new(seed);
     let settings = NodeSettings { nodes: NODES, ..NodeSettings::default() };
     let world = Rc::new(World::new(settings, &mut dice));
     let log = Rc::new(std::cell::RefCell::new(Log::new()));
-    let (pause, faults) = (1_500 + dice.below(8_000), 10 + dice.below(80));
+    let (pause, faults) = (1_500 + dice.roll(8_000), 10 + dice.roll(80));
     let mut tasks = Vec::new();
     while world.start.elapsed() < length {
-        tokio::time::sleep(Duration::from_micros(1 + dice.below(2 * pause))).await;
-        if dice.one_in(faults) {
+        tokio::time::sleep(Duration::from_micros(1 + dice.roll(2 * pause))).await;
+        if dice.roll(faults) == 0 {
             world.disturb(limit.sharing.on_failure == OnFailure::Closed, &mut dice);
         }
-        let node = usize::try_from(dice.below(u64::from(NODES))).unwrap();
-        let cost = if dice.one_in(10) { 1 + dice.below(5) } else { 1 };
+        let node = usize::try_from(dice.roll(u64::from(NODES))).unwrap();
+        let cost = if dice.roll(10) == 0 { 1 + dice.roll(5) } else { 1 };
         let (world, log) = (Rc::clone(&world), Rc::clone(&log));
         tasks.push(tokio::task::spawn_local(async move {
             let node = &world.nodes[node];
@@ -221,7 +199,7 @@ fn nodes_that_go_on_with_their_share_stay_within_twice_the_limit() {
 /// Steady demand at all nodes; the share of the budget that was used, and decisions for each operation of the store.
 async fn steady(limit: Limit, demand: Duration, length: Duration) -> (f64, f64) {
     let settings = NodeSettings { nodes: NODES, ..NodeSettings::default() };
-    let world = Rc::new(World::new(settings, &mut Dice::of(1)));
+    let world = Rc::new(World::new(settings, &mut Dice::new(1)));
     let (admitted, decided) = (Rc::new(AtomicU64::new(0)), Rc::new(AtomicU64::new(0)));
     let mut tasks = Vec::new();
     for place in 0..world.nodes.len() {
@@ -251,7 +229,6 @@ fn steady_demand_uses_the_budget_and_leaves_the_store_alone() {
     for (rate, demand) in [("60000/min burst 6000", 2), ("60000/min burst 6000", 4), ("30000/min", 3)] {
         let limit = Limit::leased(AlgorithmKind::TokenBucket, rate, OnFailure::Closed);
         let found = in_the_world(steady(limit, Duration::from_millis(demand), Duration::from_secs(120)));
-        println!("{rate} every {demand} ms: {found:?}");
         worst = (worst.0.min(found.0), worst.1.min(found.1));
     }
     assert!(worst.0 >= 0.95, "only {:.3} of the budget was used", worst.0);
@@ -262,7 +239,7 @@ fn steady_demand_uses_the_budget_and_leaves_the_store_alone() {
 fn what_is_held_is_returned_when_a_node_stops() {
     in_the_world(async {
         let settings = NodeSettings { nodes: 1, ..NodeSettings::default() };
-        let world = World::new(settings, &mut Dice::of(3));
+        let world = World::new(settings, &mut Dice::new(3));
         let limit = Limit::leased(AlgorithmKind::TokenBucket, "100/hour", OnFailure::Closed);
         let store = world.nodes[0].store();
         for _ in 0..20 {
@@ -281,7 +258,7 @@ fn what_is_held_is_returned_when_a_node_stops() {
 fn nothing_is_admitted_on_a_lease_that_ended_while_the_node_stood_still() {
     in_the_world(async {
         let settings = NodeSettings { nodes: 2, ..NodeSettings::default() };
-        let world = World::new(settings, &mut Dice::of(4));
+        let world = World::new(settings, &mut Dice::new(4));
         let limit = Limit::leased(AlgorithmKind::TokenBucket, "100000/hour burst 1000", OnFailure::Closed);
         let node = &world.nodes[0];
         let store = node.store();

@@ -6,12 +6,13 @@
 //! its keys.
 //!
 //! A test that kills or misconfigures a server starts a private one: [`Postgres`], [`Redis`], [`RedisCluster`],
-//! [`Sentinel`]. Dropped, it is stopped and its folder removed, however the test ends.
+//! [`Sentinel`]; a [`Proxy`] stands between it and who asks, and makes the way bad. Dropped, it is stopped and its folder removed, however the test ends.
 
 mod certificates;
 mod cluster;
 mod postgres;
 mod process;
+mod proxy;
 mod redis;
 mod sentinel;
 mod shared;
@@ -19,6 +20,7 @@ mod shared;
 pub use certificates::Certificates;
 pub use cluster::RedisCluster;
 pub use postgres::{Database, Postgres, PostgresOptions};
+pub use proxy::{Proxy, Way};
 pub use redis::{Redis, RedisOptions};
 pub use sentinel::Sentinel;
 pub use shared::{fresh_database, fresh_prefix, postgres, redis, redis_cluster, redis_durable};

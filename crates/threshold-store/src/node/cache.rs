@@ -6,31 +6,32 @@ use std::num::NonZeroU64;
 use smallvec::SmallVec;
 use threshold_core::{
     Action, Algorithm, Batch, Clock, Key, Mode, Outcome, Rate, Retry, SharedStore, Source, Span, Step, Store,
-    StoreError, StoreErrorKind, Timestamp, Verdict,
+    StoreError, Timestamp, Verdict,
 };
 
+use super::component::Component;
 use super::seen::{LONGEST_DENIAL, mark};
 use super::{NodeStore, is_exact};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
-    /// Asks the second store.
-    pub(super) async fn ask_cache<'a, R, F>(
-        &'a self,
-        asking: impl FnOnce(&'a SharedStore) -> F,
-    ) -> Result<R, StoreError>
-    where
-        F: Future<Output = Result<R, StoreError>>,
-    {
+    /// The second store, if there is one and it is to be asked.
+    pub(super) fn cache(&self) -> Option<&Component<SharedStore>> {
         let told_not_to = self.settings.pinned.is_some_and(|pinned| !pinned.asks_cache());
-        let Some(cache) = self.cache.as_ref().filter(|_| !told_not_to) else {
-            return Err(StoreError::new(StoreErrorKind::Unavailable, "decide", "there is no second store"));
-        };
-        cache.ask(&self.clock, asking(cache.inner()), |name, state, why| self.changed(name, state, why)).await
+        self.cache.as_ref().filter(|_| !told_not_to)
+    }
+
+    /// Asks the second store.
+    pub(super) async fn ask_cache<R>(
+        &self,
+        cache: &Component<SharedStore>,
+        asking: impl Future<Output = Result<R, StoreError>>,
+    ) -> Result<R, StoreError> {
+        cache.ask(&self.clock, asking, |name, state, why| self.changed(name, state, why)).await
     }
 
     /// The refusal of `batch` that another node was given. Asked only about keys of which nothing fresh is known here.
     pub(super) async fn denied_elsewhere(&self, batch: &Batch, now: Timestamp) -> Option<Outcome> {
-        self.cache.as_ref()?;
+        let cache = self.cache()?;
         let strange: SmallVec<[&Step; 4]> =
             self.seen.strange(batch, now).filter(|step| denial(step).is_some()).collect();
         if strange.is_empty() {
@@ -42,7 +43,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             asked.push(Step::new(key, algorithm, Action::Check)).ok()?;
         }
         // A cache that fails has nothing to say.
-        let known = self.ask_cache(|cache| async { cache.peek(&asked).await }).await.ok()?;
+        let known = self.ask_cache(cache, cache.inner().peek(&asked)).await.ok()?;
         for (step, verdict) in strange.iter().zip(&known.verdicts) {
             if let Retry::After(span) = verdict.retry {
                 self.seen.told(step, (known.at, span), now);
@@ -53,9 +54,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
 
     /// Tells other nodes what the store refused.
     pub(super) async fn tell_denial(&self, batch: &Batch, outcome: &Outcome) {
-        if outcome.admitted() || self.cache.is_none() {
-            return;
-        }
+        let Some(cache) = self.cache().filter(|_| !outcome.admitted()) else { return };
         let mut told = Batch::default();
         for (step, verdict) in batch.steps().iter().zip(&outcome.verdicts) {
             let (Retry::After(span), Some((key, _))) = (verdict.retry, denial(step)) else { continue };
@@ -67,15 +66,16 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             }
         }
         if !told.steps().is_empty() {
-            let _ = self.ask_cache(|cache| async { cache.apply(&told).await }).await;
+            let _ = self.ask_cache(cache, cache.inner().apply(&told)).await;
         }
     }
 
     /// Has the second store judge and charge what the first cannot.
-    pub(super) async fn continue_on_cache(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        let outcome = self.ask_cache(|cache| async { cache.apply(batch).await }).await?;
+    pub(super) async fn continue_on_cache(&self, batch: &Batch) -> Option<Outcome> {
+        let cache = self.cache()?;
+        let outcome = self.ask_cache(cache, cache.inner().apply(batch)).await.ok()?;
         self.seen.learn(batch, &outcome, self.clock.now());
-        Ok(Outcome { source: Source::Fallback, ..outcome })
+        Some(Outcome { source: Source::Fallback, ..outcome })
     }
 }
 

@@ -28,8 +28,8 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             return Err(error);
         }
         match self.continue_on_cache(batch).await {
-            Ok(outcome) => Ok(outcome),
-            Err(_) => Ok(self.apply_shares(batch)),
+            Some(outcome) => Ok(outcome),
+            None => Ok(self.apply_shares(batch)),
         }
     }
 
@@ -39,7 +39,9 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         if batch.steps().iter().any(is_closed) {
             return Err(error);
         }
-        if let Ok(outcome) = self.ask_cache(|cache| async { cache.peek(batch).await }).await {
+        if let Some(cache) = self.cache()
+            && let Ok(outcome) = self.ask_cache(cache, cache.inner().peek(batch)).await
+        {
             return Ok(Outcome { source: Source::Fallback, ..outcome });
         }
         let (shares, places) = self.shares_of(batch);

@@ -16,6 +16,8 @@ const GROUP: usize = 512;
 pub(super) enum Job {
     /// A batch that is to be judged and charged.
     Apply(Batch, Answer<Outcome>),
+    /// A batch that gives permits back, for which nobody waits.
+    Release(Batch),
     /// A batch that is to be taken back, and when it was charged.
     Refund(Batch, Timestamp, Answer<()>),
 }
@@ -27,13 +29,14 @@ impl Job {
     fn is_abandoned(&self) -> bool {
         match self {
             Self::Apply(_, answer) => answer.is_closed(),
+            Self::Release(_) => false,
             Self::Refund(_, _, answer) => answer.is_closed(),
         }
     }
 
     fn steps(&self) -> usize {
         match self {
-            Self::Apply(batch, _) | Self::Refund(batch, ..) => batch.steps().len(),
+            Self::Apply(batch, _) | Self::Release(batch) | Self::Refund(batch, ..) => batch.steps().len(),
         }
     }
 
@@ -42,6 +45,7 @@ impl Job {
         // Whoever asked may be gone.
         match self {
             Self::Apply(_, answer) => drop(answer.send(Err(error))),
+            Self::Release(_) => {}
             Self::Refund(_, _, answer) => drop(answer.send(Err(error))),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use threshold_core::{Batch, Clock, ManualClock, Outcome, StoreError, StoreErrorKind, Timestamp};
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_postgres::{Client, Statement};
 
@@ -186,6 +187,7 @@ impl Shared {
         for job in jobs {
             match job {
                 Job::Apply(batch, answer) => applies.push((batch, answer)),
+                Job::Release(batch) => applies.push((batch, oneshot::channel().0)),
                 Job::Refund(batch, at, answer) => refunds.push((batch, at, answer)),
             }
         }
@@ -211,14 +213,28 @@ impl Shared {
         let row = ready.client.query_one(&ready.apply, &[&self.moment(), &keys, &steps, &lists, &ids]).await;
         self.decisions.fetch_add(applies.len() as u64, Ordering::Relaxed);
         let judged = row.map_err(failed(APPLY)).and_then(|row| group.outcomes(&row, batches()));
-        let answers = applies.into_iter().map(|(_, answer)| answer);
         match judged {
             Ok(outcomes) => {
-                // Whoever asked may be gone.
-                answers.zip(outcomes).for_each(|(answer, outcome)| drop(answer.send(outcome)));
+                for ((batch, answer), outcome) in applies.into_iter().zip(outcomes) {
+                    let charged = outcome.as_ref().is_ok_and(|outcome| outcome.charged);
+                    if answer.send(outcome).is_err() && charged {
+                        self.release(&batch);
+                    }
+                }
                 Ok(())
             }
-            Err(error) => Err(fail_all(answers, error, APPLY)),
+            Err(error) => {
+                // Nobody knows whether they were charged, and nobody will use them.
+                applies.iter().for_each(|(batch, _)| self.release(batch));
+                Err(fail_all(applies.into_iter().map(|(_, answer)| answer), error, APPLY))
+            }
+        }
+    }
+
+    /// Has permits given back that nobody will use. If that cannot be asked either, they end by themselves.
+    fn release(&self, batch: &Batch) {
+        if let Some(released) = batch.released() {
+            let _ = self.queue.push(Job::Release(released), "give permits back in Postgres");
         }
     }
 

@@ -35,6 +35,28 @@ pub(super) struct Job {
     pub(super) answer: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
+impl Job {
+    /// Gives the answer to who waits for it. If nobody does any more, what gives the permits back is to be done next.
+    fn end(self, answer: Answer, lost: bool) -> Option<Self> {
+        let Self { op, batch, answer: waiting } = self;
+        let charged = op == Op::Apply && answer.charged;
+        let doubtful = lost && wire::is_closed(&batch);
+        let told = waiting.send(if doubtful { Err(in_doubt()) } else { Ok(answer) });
+        if charged && (doubtful || told.is_err()) { Self::release(&batch) } else { None }
+    }
+
+    /// Tells who waits of an error. Nobody knows whether it was charged, and nobody will use it.
+    fn fail(self, error: &StoreError) -> Option<Self> {
+        let _ = self.answer.send(Err(error::again(error)));
+        if self.op == Op::Apply { Self::release(&self.batch) } else { None }
+    }
+
+    fn release(batch: &Batch) -> Option<Self> {
+        let (answer, _) = oneshot::channel();
+        Some(Self { op: Op::Apply, batch: batch.released()?, answer })
+    }
+}
+
 /// What the desk has done.
 #[derive(Default)]
 pub(super) struct Counts {
@@ -103,15 +125,15 @@ impl Desk {
             let blob = wire::judged(group.iter().map(|job| (job.op, &job.batch)), &mut keys);
             let reply = desk.judge(keys.as_slice(), &blob).await.map_err(error::failed("decide in Redis"));
             let answers = reply.and_then(|reply| desk.read(reply, &group));
-            match answers {
-                // Who does not wait any more needs no answer.
-                Ok((answers, lost)) => group.into_iter().zip(answers).for_each(|(job, answer)| {
-                    let doubtful = lost && wire::is_closed(&job.batch);
-                    let _ = job.answer.send(if doubtful { Err(in_doubt()) } else { Ok(answer) });
-                }),
-                Err(error) => group.into_iter().for_each(|job| {
-                    let _ = job.answer.send(Err(error::again(&error)));
-                }),
+            let unused: Vec<Job> = match answers {
+                Ok((answers, lost)) => {
+                    let each = group.into_iter().zip(answers);
+                    each.filter_map(|(job, answer)| job.end(answer, lost)).collect()
+                }
+                Err(error) => group.into_iter().filter_map(|job| job.fail(&error)).collect(),
+            };
+            if !unused.is_empty() {
+                Box::pin(desk.call(unused)).await;
             }
         }
     }

@@ -24,6 +24,11 @@ pub(crate) fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 impl<T> Sender<T> {
+    /// True if nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     pub(crate) fn send(self, answer: T) {
         settle(&self.0, Slot::Answered(answer));
     }

@@ -14,6 +14,7 @@ use threshold_core::{Batch, Clock, Key, Outcome, Step, StoreError, Swept, Timest
 use super::desk::Desk;
 use super::error::{self, failed};
 use super::line::{Answer, next_turn};
+use super::oneshot::oneshot;
 use super::states::Known;
 use super::stats::Counters;
 use super::sweep::Sweep;
@@ -50,6 +51,14 @@ impl Task {
             Self::Refund(charged) => charged.0.steps(),
             Self::Reset(_) => &[],
         }
+    }
+
+    /// What gives back the permits of a batch that was charged and for which nobody waits any more.
+    fn unused(&self, answer: &Answer<Outcome>, outcome: &Result<Outcome, StoreError>) -> Option<Self> {
+        let Self::Apply(batch) = self else { return None };
+        let charged = outcome.as_ref().is_ok_and(|outcome| outcome.charged);
+        let unused = charged && answer.is_abandoned();
+        batch.released().filter(|_| unused).map(|batch| Self::Apply(Box::new(batch)))
     }
 
     /// How much there is to do.
@@ -148,7 +157,14 @@ impl Writer {
         match judged {
             Ok((outcomes, written)) => {
                 counters.count_commits(written);
-                group.into_iter().zip(outcomes).for_each(|((_, answer), outcome)| answer.send(outcome));
+                let mut unused = Group::new();
+                for ((task, answer), outcome) in group.into_iter().zip(outcomes) {
+                    unused.extend(task.unused(&answer, &outcome).map(|task| (task, oneshot().0)));
+                    answer.send(outcome);
+                }
+                if !unused.is_empty() {
+                    self.serve(unused);
+                }
             }
             Err(error) => {
                 known.forget_all();

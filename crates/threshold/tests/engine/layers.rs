@@ -1,6 +1,7 @@
 //! Four layers, one decision: what each of them counts, and that a refusal drains nobody.
 
-use threshold::engine::{Considered, Extras, Source};
+use threshold::Source;
+use threshold::engine::{Considered, Extras};
 use threshold::identify::Doubt;
 use threshold::policy::Layer;
 use threshold::{Clock, Span};

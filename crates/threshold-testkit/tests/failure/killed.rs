@@ -1,0 +1,184 @@
+//! Servers that are killed under load.
+
+use std::time::Duration;
+
+use threshold_core::{AlgorithmKind, OnFailure, Source, Store as _};
+use threshold_testkit::figures::{Claim, size};
+use threshold_testkit::servers::{Postgres, Redis, RedisCluster};
+
+use super::common::{LIMIT, Load, eventually, node, nodes, one, one_of, wait};
+
+/// What clients of a limit that is closed or shared may be admitted in all, whatever happens.
+const fn most(on_failure: OnFailure) -> u64 {
+    match on_failure {
+        OnFailure::Closed => LIMIT,
+        OnFailure::Share => 2 * LIMIT,
+        OnFailure::Open => u64::MAX,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_of_a_redis_that_keeps_nothing_admit_nothing_beyond_the_bounds() {
+    let claim = Claim::of("Redis without persistence is killed under load");
+    let kills = size(5, 100);
+    for on_failure in [OnFailure::Closed, OnFailure::Share] {
+        let mut server = Redis::start();
+        let nodes = nodes(&server.url(), 3).await;
+        let batch = one(1, on_failure);
+        let load = Load::start(&nodes, &batch, Duration::from_millis(2));
+        wait(50).await;
+        for _ in 0..kills {
+            server.kill();
+            wait(60).await;
+            server.start_again();
+            wait(60).await;
+        }
+        let seen = load.stop().await;
+        assert!(seen.admitted() <= most(on_failure), "{on_failure:?}: {seen:?}");
+        assert!(seen.admitted() >= LIMIT, "{on_failure:?}: before it was killed all was well: {seen:?}");
+        // It goes on by itself: others, who were not asked for before, are decided by the store again.
+        let other = one(2, OnFailure::Open);
+        eventually("it is asked again", async || {
+            nodes[0].apply(&other).await.is_ok_and(|outcome| outcome.source == Source::Exact)
+        })
+        .await;
+    }
+    claim.show("kill-redis", &format!("{kills} kills, closed 0 over, shares within twice"), "0 over", true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closed_limits_on_a_redis_that_lost_its_data_start_exhausted_and_refill() {
+    let mut server = Redis::start();
+    let node = node(&server.url(), 1).await;
+    // One every fifty milliseconds, twenty at once.
+    let batch = {
+        let mut batch = one(1, OnFailure::Closed);
+        let rate = "20/s".parse().unwrap();
+        batch.steps_mut()[0].algorithm = threshold_core::Algorithm::token_bucket(&rate).unwrap();
+        batch
+    };
+    assert!(node.apply(&batch).await.unwrap().admitted());
+    server.kill();
+    server.start_again();
+    let mut in_a_row = 0;
+    eventually("it answers again", async || match node.apply(&batch).await {
+        Ok(outcome) => {
+            in_a_row = if outcome.admitted() { in_a_row + 1 } else { 0 };
+            true
+        }
+        Err(_) => false,
+    })
+    .await;
+    for _ in 0..15 {
+        let admitted = node.apply(&batch).await.is_ok_and(|outcome| outcome.admitted());
+        in_a_row = if admitted { in_a_row + 1 } else { 0 };
+    }
+    assert!(in_a_row < 15, "fifteen at once: it started afresh");
+    eventually("it refills", async || node.apply(&batch).await.is_ok_and(|outcome| outcome.admitted())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_writes_everything_down_goes_on_where_it_was() {
+    let mut server = Redis::durable();
+    let node = node(&server.url(), 1).await;
+    let batch = one(1, OnFailure::Closed);
+    for _ in 0..10 {
+        assert!(node.apply(&batch).await.unwrap().admitted());
+    }
+    server.kill();
+    server.start_again();
+    let mut admitted = 10;
+    eventually("all is used up", async || match node.apply(&batch).await {
+        Ok(outcome) if outcome.admitted() => {
+            admitted += 1;
+            false
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    })
+    .await;
+    assert!(
+        (LIMIT - 5..=LIMIT).contains(&admitted),
+        "{admitted}: one whose answer was lost counts as charged"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_of_postgres_admit_nothing_beyond_the_bounds() {
+    let claim = Claim::of("Postgres is killed under load");
+    let kills = size(5, 100);
+    for on_failure in [OnFailure::Closed, OnFailure::Share] {
+        let mut server = Postgres::start();
+        let nodes = nodes(&server.url(), 3).await;
+        let load = Load::start(
+            &nodes,
+            &one_of(AlgorithmKind::FixedWindow, 1, on_failure),
+            Duration::from_millis(20),
+        );
+        for _ in 0..kills {
+            wait(60).await;
+            server.kill();
+            wait(100).await;
+            server.start_again();
+        }
+        let seen = load.stop().await;
+        assert!(seen.admitted() <= most(on_failure), "{on_failure:?}: {seen:?}");
+        assert!(on_failure == OnFailure::Share || seen.failed() > 0, "nobody saw it die: {seen:?}");
+        let mut left = 0;
+        eventually("all is used up", async || {
+            match nodes[0].apply(&one_of(AlgorithmKind::FixedWindow, 1, on_failure)).await {
+                Ok(outcome) if outcome.admitted() => {
+                    left += 1;
+                    false
+                }
+                Ok(outcome) => outcome.source == Source::Exact,
+                Err(_) => false,
+            }
+        })
+        .await;
+        let all = seen.admitted() + left;
+        assert!(all <= most(on_failure), "{on_failure:?}: {all} in all");
+    }
+    claim.show(
+        "kill-postgres",
+        &format!("{kills} kills, closed 0 over, shares within twice"),
+        "0 over",
+        true,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failovers_of_a_cluster_admit_nothing_beyond_closed_limits() {
+    let claim = Claim::of("masters of a Redis Cluster die under load and replicas take over");
+    let failovers: u32 = size(2, 50);
+    let mut cluster = RedisCluster::start();
+    let nodes = nodes(&format!("{}?timeout=500", cluster.url()), 2).await;
+    let mut over = 0;
+    for round in 0..failovers {
+        let batch = one(u128::from(round) << 64 | 77, OnFailure::Closed);
+        let load = Load::start(&nodes, &batch, Duration::from_millis(2));
+        eventually("some are admitted", async || load.seen().admitted() >= 1).await;
+        let master = (0..cluster.nodes().len())
+            .find(|place| cluster.nodes()[*place].cli(&["ROLE"]).is_ok_and(|role| role.starts_with("master")))
+            .unwrap();
+        cluster.nodes()[master].kill();
+        let (mut failed, mut quiet) = (load.seen().failed(), 0);
+        eventually("it answers again", async || {
+            let now = load.seen().failed();
+            quiet = if now == failed { quiet + 1 } else { 0 };
+            failed = now;
+            quiet > 20
+        })
+        .await;
+        let seen = load.stop().await;
+        over += seen.admitted().saturating_sub(LIMIT);
+        cluster.nodes()[master].start_again();
+        eventually("the other is a replica now", async || {
+            cluster.nodes()[master]
+                .cli(&["INFO", "replication"])
+                .is_ok_and(|info| info.contains("master_link_status:up"))
+        })
+        .await;
+    }
+    claim.show("failover-cluster", &format!("{failovers} failovers, {over} over"), "0 over", over == 0);
+}

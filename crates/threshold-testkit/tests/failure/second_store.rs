@@ -1,0 +1,86 @@
+//! A second store: counters continue on it, and refusals are shared by it.
+
+use std::sync::{Arc, Mutex};
+
+use threshold_core::{OnFailure, Source, Store as _};
+use threshold_store::node::{ComponentName, ComponentState, Strategy, Transition};
+use threshold_store::{NodeStore, open_store};
+use threshold_testkit::servers::{Redis, fresh_database};
+
+use super::common::{LIMIT, Node, eventually, one, secret, settings};
+
+/// A node with two stores, and what it tells of them.
+async fn with_cache(store: &str, cache: &str) -> (Node, Arc<Mutex<Vec<Transition>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let telling = Arc::clone(&told);
+    let node = NodeStore::new(open_store(store, (&secret(), None)).await.unwrap(), settings(2))
+        .caching(open_store(cache, (&secret(), None)).await.unwrap())
+        .telling(move |transition| telling.lock().unwrap().push(transition.clone()));
+    (Arc::new(node), told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_continue_on_it_and_the_strategy_says_so() {
+    let (mut first, mut second) = (Redis::start(), Redis::start());
+    let (node, told) = with_cache(&first.url(), &second.url()).await;
+    let batch = one(1, OnFailure::Share);
+    assert!(node.apply(&batch).await.unwrap().admitted());
+    assert_eq!(node.strategy(), Strategy::Full);
+    first.kill();
+    let mut admitted = 1;
+    for _ in 0..3 * LIMIT {
+        admitted += u64::from(node.apply(&batch).await.unwrap().admitted());
+    }
+    assert_eq!(node.strategy(), Strategy::CacheOnly);
+    assert_eq!(admitted, 1 + LIMIT, "what the second store has, and no more");
+    second.kill();
+    for _ in 0..3 * LIMIT {
+        admitted += u64::from(node.apply(&batch).await.unwrap().admitted());
+    }
+    assert_eq!(node.strategy(), Strategy::MemoryOnly);
+    assert!(admitted <= 2 * LIMIT, "{admitted}: a second failure is worth nothing");
+    assert_eq!(node.apply(&batch).await.unwrap().source, Source::Fallback);
+    first.start_again();
+    eventually("the store is back", async || {
+        let _ = node.apply(&batch).await;
+        node.strategy() == Strategy::StoreOnly
+    })
+    .await;
+    second.start_again();
+    eventually("all is back", async || {
+        let _ = node.apply(&one(2, OnFailure::Share)).await;
+        node.strategy() == Strategy::Full
+    })
+    .await;
+    let told: Vec<_> = told.lock().unwrap().iter().map(|one| (one.component, one.state)).collect();
+    let (down, up) = (ComponentState::Down, ComponentState::Up);
+    let (store, cache) = (ComponentName::Store, ComponentName::Cache);
+    assert_eq!(told, [(store, down), (cache, down), (store, up), (cache, up)], "one word for each change");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_one_node_was_given_is_known_to_the_others() {
+    let (database, cache) = (fresh_database(), Redis::start());
+    let (one_node, _) = with_cache(&database.url(), &cache.url()).await;
+    let (other, _) = with_cache(&database.url(), &cache.url()).await;
+    let batch = one(1, OnFailure::Closed);
+    while one_node.apply(&batch).await.unwrap().admitted() {}
+    // It may have been given the last one, and only knows that nothing is left.
+    one_node.reset(&[]).await.unwrap();
+    let refused = one_node.apply(&batch).await.unwrap();
+    assert!(!refused.admitted());
+    let known = other.apply(&batch).await.unwrap();
+    assert_eq!((known.admitted(), known.source), (false, Source::DenialCache));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strategy_can_be_pinned() {
+    let server = Redis::start();
+    let store = open_store(&server.url(), (&secret(), None)).await.unwrap();
+    let pinned = threshold_store::NodeSettings { pinned: Some(Strategy::MemoryOnly), ..settings(2) };
+    let node = NodeStore::new(store, pinned);
+    let outcome = node.apply(&one(1, OnFailure::Share)).await.unwrap();
+    assert_eq!((outcome.source, node.strategy()), (Source::Fallback, Strategy::MemoryOnly));
+    assert_eq!(server.cli(&["DBSIZE"]).unwrap().trim(), "1", "nothing but the secret's fingerprint is there");
+    assert!(node.apply(&one(1, OnFailure::Closed)).await.is_err());
+}
