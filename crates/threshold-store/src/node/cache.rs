@@ -10,7 +10,7 @@ use threshold_core::{
 };
 
 use super::component::Component;
-use super::seen::{LONGEST_DENIAL, mark};
+use super::seen::{LONGEST_DENIAL, mark, refusal};
 use super::{NodeStore, is_exact};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
@@ -52,12 +52,13 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         if known.admitted() { None } else { self.seen.denied(batch, now) }
     }
 
-    /// Tells other nodes what the store refused.
+    /// Tells other nodes what the store refused or has nothing left of.
     pub(super) async fn tell_denial(&self, batch: &Batch, outcome: &Outcome) {
-        let Some(cache) = self.cache().filter(|_| !outcome.admitted()) else { return };
+        let Some(cache) = self.cache() else { return };
         let mut told = Batch::default();
         for (step, verdict) in batch.steps().iter().zip(&outcome.verdicts) {
-            let (Retry::After(span), Some((key, _))) = (verdict.retry, denial(step)) else { continue };
+            let refused = refusal((step, verdict), outcome.charged).filter(|(span, _)| !span.is_zero());
+            let (Some((span, _)), Some((key, _))) = (refused, denial(step)) else { continue };
             let rate = Rate::new(1, span.min(LONGEST_DENIAL));
             let lasting = rate.ok().and_then(|rate| Algorithm::token_bucket(&rate).ok());
             if let Some(algorithm) = lasting {

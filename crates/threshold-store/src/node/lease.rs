@@ -19,6 +19,8 @@ pub(super) struct Terms {
     leasable: Option<Leasable>,
     /// The largest slice: some for every node.
     most: u64,
+    /// A node's part of what refills in half a lease.
+    fair: u64,
 }
 
 impl Terms {
@@ -26,7 +28,8 @@ impl Terms {
         let leasable = whole.leasable(life);
         let halves = 2 * u64::from(nodes.max(1));
         let most = leasable.map_or(0, |leasable| (leasable.algorithm.capacity() / halves).max(1));
-        Self { whole: *whole, leasable, most }
+        let fair = leasable.map_or(0, |leasable| refills(&leasable) / halves);
+        Self { whole: *whole, leasable, most, fair }
     }
 
     /// True if they are still those of `whole`.
@@ -38,6 +41,14 @@ impl Terms {
     pub(super) const fn leasable(&self) -> Option<&Leasable> {
         self.leasable.as_ref()
     }
+}
+
+/// What refills in the life of a lease.
+fn refills(Leasable { algorithm, life }: &Leasable) -> u64 {
+    let Algorithm::TokenBucket(bucket) = algorithm else { return 0 };
+    let (interval, per) = bucket.interval();
+    let refills = u128::from(life.as_micros()) * u128::from(per) / u128::from(interval);
+    u64::try_from(refills).unwrap_or(u64::MAX)
 }
 
 /// Tokens that are the node's to spend until they end.
@@ -67,6 +78,8 @@ pub(super) struct Lease {
     spent: u64,
     /// Nothing is to be had before.
     dry_until: Timestamp,
+    /// True since the store refused, until it has more than everybody's part again.
+    scarce: bool,
     /// What was left for everyone when the store was asked last, and when all is as new, by the node's clock.
     left: u64,
     full_at: Timestamp,
@@ -108,6 +121,7 @@ impl Lease {
             asked_at: now,
             spent: 0,
             dry_until: Timestamp::default(),
+            scarce: false,
             left: 0,
             full_at: now,
         }
@@ -168,7 +182,8 @@ impl Lease {
         let gone = now.since(self.asked_at).as_micros().max(1);
         let wanted = u128::from(self.spent) * u128::from(life / 2) / u128::from(gone);
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
-        let wanted = wanted.min(self.asked.max(1).saturating_mul(2)).clamp(1, self.terms.most.max(1));
+        let most = if self.scarce { self.terms.fair.max(1) } else { self.terms.most.max(1) };
+        let wanted = wanted.min(self.asked.max(1).saturating_mul(2)).clamp(1, most);
         (self.asking, self.asked, self.asked_at, self.spent) = (true, wanted.max(need), now, 0);
         self.asked
     }
@@ -185,6 +200,11 @@ impl Lease {
         self.asking = false;
         self.told(*sent, verdict);
         let Some(leasable) = self.terms.leasable() else { return 0 };
+        self.scarce &= verdict.remaining <= self.terms.fair;
+        if self.scarce {
+            // Others wait for the rest: it is worth asking again when something has come together for everybody.
+            self.dry_until = now.plus(Span::from_micros(leasable.life.as_micros() / 2));
+        }
         let late = self.late(leasable.life, grant, now);
         let life = match leasable.algorithm {
             // What a window was charged is spent in that window.
@@ -231,7 +251,7 @@ impl Lease {
         self.told(now, verdict);
         let rest = (verdict.remaining >= cost.max(1)).then(|| verdict.remaining.min(asked));
         // What is left is taken by whoever comes first.
-        self.asking = rest.is_some();
+        (self.asking, self.scarce) = (rest.is_some(), true);
         self.dry_until = now.plus(self.until_worth_it(cost, (asked, retry)));
         rest
     }

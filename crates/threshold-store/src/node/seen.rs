@@ -118,14 +118,9 @@ impl Seen {
             if matches!(step.algorithm, Algorithm::Concurrency(_)) {
                 continue;
             }
-            let nothing = Timestamp::default();
-            let (until, cost) = match verdict.retry {
-                Retry::After(span) => (now.plus(span), step.action.cost().max(1)),
-                Retry::Now if verdict.remaining == 0 && outcome.charged => {
-                    (step.algorithm.next_unit(verdict).map_or(nothing, |span| now.plus(span)), 1)
-                }
-                _ => (nothing, 1),
-            };
+            let refused = refusal((step, verdict), outcome.charged);
+            let (until, cost) =
+                refused.map_or((Timestamp::default(), 1), |(span, cost)| (now.plus(span), cost));
             let entry = Entry {
                 mark: mark(&step.algorithm),
                 learned: now,
@@ -177,6 +172,15 @@ impl Seen {
         for key in keys {
             self.shard(&key).remove(&key);
         }
+    }
+}
+
+/// For how long which cost is refused after `verdict`: that of the step, or any if nothing is left.
+pub(super) fn refusal((step, verdict): (&Step, &Verdict), charged: bool) -> Option<(Span, u64)> {
+    match verdict.retry {
+        Retry::After(span) => Some((span, step.action.cost().max(1))),
+        Retry::Now if verdict.remaining == 0 && charged => Some((step.algorithm.next_unit(verdict)?, 1)),
+        _ => None,
     }
 }
 

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
-use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError, StoreErrorKind, Timestamp};
+use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError, StoreErrorKind};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error;
 use super::line::Line;
 use super::losses::Losses;
-use super::script::Script;
-use super::wire::{self, Answer, Keys, Op};
+use super::script::{Script, Text, Told};
+use super::wire::{self, Answer, Judged, Keys, Op};
 use crate::clock::SystemClock;
 
 /// The most batches and steps of one call: others on the same server wait no longer than for so many.
@@ -37,12 +37,20 @@ pub(super) struct Job {
 
 impl Job {
     /// Gives the answer to who waits for it. If nobody does any more, what gives the permits back is to be done next.
-    fn end(self, answer: Answer, lost: bool) -> Option<Self> {
+    fn end(self, answer: Answer) -> Option<Self> {
         let Self { op, batch, answer: waiting } = self;
         let charged = op == Op::Apply && answer.charged;
-        let doubtful = lost && wire::is_closed(&batch);
-        let told = waiting.send(if doubtful { Err(in_doubt()) } else { Ok(answer) });
-        if charged && (doubtful || told.is_err()) { Self::release(&batch) } else { None }
+        let told = waiting.send(Ok(answer));
+        if charged && told.is_err() { Self::release(&batch) } else { None }
+    }
+
+    /// Tells who waits for a closed limit that what was charged before may be lost; what is not closed is to be done next.
+    fn doubt(self) -> Option<Self> {
+        if !wire::is_closed(&self.batch) {
+            return Some(self);
+        }
+        let _ = self.answer.send(Err(in_doubt()));
+        None
     }
 
     /// Tells who waits of an error. Nobody knows whether it was charged, and nobody will use it.
@@ -123,49 +131,53 @@ impl Desk {
             desk.counts.batches.fetch_add(group.len() as u64, Ordering::Relaxed);
             let mut keys = Keys::default();
             let blob = wire::judged(group.iter().map(|job| (job.op, &job.batch)), &mut keys);
-            let reply = desk.judge(keys.as_slice(), &blob).await.map_err(error::failed("decide in Redis"));
-            let answers = reply.and_then(|reply| desk.read(reply, &group));
-            let unused: Vec<Job> = match answers {
-                Ok((answers, lost)) => {
-                    let each = group.into_iter().zip(answers);
-                    each.filter_map(|(job, answer)| job.end(answer, lost)).collect()
+            let closed = group.iter().any(|job| job.op == Op::Apply && wire::is_closed(&job.batch));
+            let reply =
+                desk.judge(keys.as_slice(), &blob, closed).await.map_err(error::failed("decide in Redis"));
+            let judged = reply.and_then(|reply| wire::answers(reply, group.iter().map(|job| &job.batch)));
+            let next: Vec<Job> = match judged {
+                Ok(Judged::All(answers)) => {
+                    group.into_iter().zip(answers).filter_map(|(job, answer)| job.end(answer)).collect()
+                }
+                Ok(Judged::Stranger(now, server)) => {
+                    let lost = desk.losses.met(&server, now);
+                    group.into_iter().filter_map(|job| if lost { job.doubt() } else { Some(job) }).collect()
                 }
                 Err(error) => group.into_iter().filter_map(|job| job.fail(&error)).collect(),
             };
-            if !unused.is_empty() {
-                Box::pin(desk.call(unused)).await;
+            if !next.is_empty() {
+                Box::pin(desk.call(next)).await;
             }
         }
     }
 
-    /// The answers to a group, and whether what was promised before may have been lost.
-    fn read(&self, reply: Value, group: &[Job]) -> Result<(Vec<Answer>, bool), StoreError> {
-        let (answers, server) = wire::answers(reply, group.iter().map(|job| &job.batch))?;
-        let now = answers.first().map_or(Timestamp::default(), |answer| answer.now);
-        let lost = server.is_some_and(|server| self.losses.answered(server, now));
-        Ok((answers, lost))
-    }
-
-    async fn judge(&self, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
-        self.run(&self.script.judge, keys, blob).await
+    /// Has them judged: by a server that is known only, if some of them are `closed`.
+    async fn judge(&self, keys: &[Key], blob: &[u8], closed: bool) -> RedisResult<Value> {
+        let known = closed.then(|| self.losses.known());
+        self.run(&self.script.judge, keys, (blob, known.as_deref())).await
     }
 
     /// Takes back what was charged.
     pub(super) async fn refund(&self, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
-        self.run(&self.script.refund, keys, blob).await
+        self.run(&self.script.refund, keys, (blob, None)).await
     }
 
     /// Runs a script by its name, or, where the server has forgotten it, by its text: once.
-    async fn run(&self, script: &super::script::Text, keys: &[Key], blob: &[u8]) -> RedisResult<Value> {
-        let now = self.clock.as_ref().map(|clock| {
+    async fn run(
+        &self,
+        script: &Text,
+        keys: &[Key],
+        (blob, known): (&[u8], Option<&str>),
+    ) -> RedisResult<Value> {
+        let test = self.clock.as_ref().map(|clock| {
             let lives = SystemClock::new().now().as_micros() / 1_000 + LIVES_IN_TESTS;
             (clock.now().as_micros(), lives)
         });
-        let prefix = &self.line.place().prefix;
-        let asked = self.line.ask(script.by_name(prefix, keys, (blob, now))).await;
+        let (prefix, told) = (&self.line.place().prefix, Told { blob, test, known });
+        let asked = self.line.ask(script.by_name(prefix, keys, told)).await;
         match asked {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.line.ask(script.by_text(prefix, keys, (blob, now))).await
+                self.line.ask(script.by_text(prefix, keys, told)).await
             }
             asked => asked,
         }

@@ -1,18 +1,20 @@
 //! Whether what was acknowledged may have been lost: another server answers than before, or the same one after a start.
 //!
-//! Asked for batches with closed limits alone, in the same call that judges them. A single server that writes every
-//! command to disk before it answers loses nothing when it starts again.
+//! Asked for batches with closed limits alone, in the same call that judges them: a server that nobody knows judges
+//! nothing. A single server that writes every command to disk before it answers loses nothing when it starts again.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use threshold_core::Timestamp;
 
+/// The longest list of servers; a change of servers is rare.
+const MOST: usize = 64 * 1024;
+
 /// The servers that have answered, and when one came that may not know what another had promised.
-#[derive(Default)]
 pub(super) struct Losses {
-    known: Mutex<HashSet<Vec<u8>>>,
+    /// Their names one after the other. The first word is no number, as a script might take it for.
+    known: Mutex<Arc<str>>,
     /// In microseconds; 0 if there was none.
     lost_at: AtomicU64,
     /// True if a start loses nothing.
@@ -20,22 +22,25 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) fn new(known: impl IntoIterator<Item = Vec<u8>>, durable: bool) -> Self {
-        Self { known: Mutex::new(known.into_iter().collect()), lost_at: AtomicU64::new(0), durable }
+    pub(super) fn new<'a>(known: impl IntoIterator<Item = &'a str>, durable: bool) -> Self {
+        let known = known.into_iter().fold("known".to_owned(), |all, one| format!("{all} {one}"));
+        Self { known: Mutex::new(known.into()), lost_at: AtomicU64::new(0), durable }
     }
 
-    /// `server` answered at `now`. True if something may have been lost just before that.
-    pub(super) fn answered(&self, server: Vec<u8>, now: Timestamp) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.insert(server) || self.durable {
-            return false;
+    /// The servers that may judge.
+    pub(super) fn known(&self) -> Arc<str> {
+        Arc::clone(&self.lock())
+    }
+
+    /// `server`, which was not known, answered at `now`. True if something may have been lost before that.
+    pub(super) fn met(&self, server: &str, now: Timestamp) -> bool {
+        let mut known = self.lock();
+        let before = if known.len() > MOST { "known" } else { &known };
+        *known = format!("{before} {server}").into();
+        if !self.durable {
+            self.lost_at.fetch_max(now.as_micros(), Ordering::AcqRel);
         }
-        // A change of servers is rare; more names than these are of no use.
-        if known.len() > 1_024 {
-            known.clear();
-        }
-        self.lost_at.fetch_max(now.as_micros(), Ordering::AcqRel);
-        true
+        !self.durable
     }
 
     pub(super) fn lost_at(&self) -> Option<Timestamp> {
@@ -43,6 +48,10 @@ impl Losses {
             0 => None,
             at => Some(Timestamp::from_micros(at)),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<str>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,11 +62,10 @@ mod tests {
     #[test]
     fn a_server_that_was_not_there_may_know_less() {
         let at = Timestamp::from_micros;
-        let losses = Losses::new([b"a".to_vec(), b"b".to_vec()], false);
-        assert!(!losses.answered(b"a".to_vec(), at(1)) && losses.lost_at().is_none());
-        assert!(losses.answered(b"c".to_vec(), at(2)));
-        assert!(!losses.answered(b"c".to_vec(), at(3)));
-        assert_eq!(losses.lost_at(), Some(at(2)));
-        assert!(!Losses::new([], true).answered(b"c".to_vec(), at(2)), "it loses nothing");
+        let losses = Losses::new(["a", "b"], false);
+        assert_eq!((&*losses.known(), losses.lost_at()), ("known a b", None));
+        assert!(losses.met("c", at(2)));
+        assert_eq!((&*losses.known(), losses.lost_at()), ("known a b c", Some(at(2))));
+        assert!(!Losses::new([], true).met("c", at(2)), "it loses nothing");
     }
 }

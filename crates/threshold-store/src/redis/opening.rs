@@ -127,10 +127,8 @@ async fn rights(line: &Line) -> Check {
 pub(super) async fn losses(line: &Line) -> Losses {
     let mut cmd = Cmd::new();
     cmd.arg("INFO").arg("server");
-    let mut known = Vec::new();
-    for info in line.ask_masters(cmd).await.unwrap_or_default() {
-        known.extend(field(&info, "run_id").map(|id| id.as_bytes().to_vec()));
-    }
+    let masters = line.ask_masters(cmd).await.unwrap_or_default();
+    let known = masters.iter().filter_map(|info| field(info, "run_id"));
     let mut cmd = Cmd::new();
     cmd.arg("CONFIG").arg("GET").arg("appendfsync");
     // Where that may not be asked, the worst is taken for granted. Others take over only where there are others.

@@ -15,8 +15,14 @@ pub(super) struct Text {
     name: String,
 }
 
-/// The time and until when states live, in tests.
-type TestTime = Option<(u64, u64)>;
+/// What a script is told: the batches; in tests the time and until when states live; and the servers that are known, if only
+/// those may judge.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) blob: &'a [u8],
+    pub(super) test: Option<(u64, u64)>,
+    pub(super) known: Option<&'a str>,
+}
 
 impl Script {
     pub(super) fn new() -> Self {
@@ -36,16 +42,17 @@ impl Text {
         Self { text, name: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    pub(super) fn by_name(&self, prefix: &str, keys: &[Key], arguments: (&[u8], TestTime)) -> Cmd {
-        command("EVALSHA", &self.name, (prefix, keys), arguments)
+    pub(super) fn by_name(&self, prefix: &str, keys: &[Key], told: Told<'_>) -> Cmd {
+        command("EVALSHA", &self.name, (prefix, keys), told)
     }
 
-    pub(super) fn by_text(&self, prefix: &str, keys: &[Key], arguments: (&[u8], TestTime)) -> Cmd {
-        command("EVAL", self.text, (prefix, keys), arguments)
+    pub(super) fn by_text(&self, prefix: &str, keys: &[Key], told: Told<'_>) -> Cmd {
+        command("EVAL", self.text, (prefix, keys), told)
     }
 }
 
-fn command(verb: &str, script: &str, (prefix, keys): (&str, &[Key]), (blob, test): (&[u8], TestTime)) -> Cmd {
+fn command(verb: &str, script: &str, (prefix, keys): (&str, &[Key]), told: Told<'_>) -> Cmd {
+    let Told { blob, test, known } = told;
     let mut cmd = Cmd::with_capacity(keys.len() + 6, blob.len() + keys.len() * 64 + 64);
     cmd.arg(verb).arg(script).arg(keys.len());
     keys.iter().for_each(|key| {
@@ -54,6 +61,9 @@ fn command(verb: &str, script: &str, (prefix, keys): (&str, &[Key]), (blob, test
     cmd.arg(blob);
     if let Some((now, lives)) = test {
         cmd.arg(now).arg(lives);
+    }
+    if let Some(known) = known {
+        cmd.arg(known);
     }
     cmd
 }

@@ -126,11 +126,19 @@ fn number(blob: &mut Vec<u8>, number: u64) {
     blob.extend((number as f64).to_le_bytes());
 }
 
-/// Takes an answer to a group apart; and which server gave it, if that was asked.
+/// What a group was answered.
+pub(super) enum Judged {
+    /// Each batch, in order.
+    All(Vec<Answer>),
+    /// None of them: nobody knows this server, which says its time and who it is.
+    Stranger(Timestamp, String),
+}
+
+/// Takes an answer to a group apart.
 pub(super) fn answers<'b>(
     reply: Value,
     batches: impl Iterator<Item = &'b Batch>,
-) -> Result<(Vec<Answer>, Option<Vec<u8>>), StoreError> {
+) -> Result<Judged, StoreError> {
     let Value::Array(values) = reply else { return Err(nonsense("no list")) };
     let mut values = values.into_iter();
     let mut whole = || match values.next() {
@@ -138,6 +146,9 @@ pub(super) fn answers<'b>(
         _ => Err(nonsense("no number where one belongs")),
     };
     let now = Timestamp::from_micros(whole()?);
+    if let [Value::BulkString(server)] = values.as_slice() {
+        return Ok(Judged::Stranger(now, String::from_utf8_lossy(server).into_owned()));
+    }
     let mut answers = Vec::new();
     for batch in batches {
         let charged = match values.next() {
@@ -150,11 +161,7 @@ pub(super) fn answers<'b>(
         }
         answers.push(Answer { now, charged, found });
     }
-    let server = match values.next() {
-        Some(Value::BulkString(server)) => Some(server),
-        _ => None,
-    };
-    Ok((answers, server))
+    Ok(Judged::All(answers))
 }
 
 impl Answer {

@@ -147,23 +147,36 @@ async fn kills_of_postgres_admit_nothing_beyond_the_bounds() {
     );
 }
 
+/// The master that has the keys of these tests.
+fn owner(cluster: &mut RedisCluster) -> usize {
+    let slot = cluster.nodes()[0].cli(&["CLUSTER", "KEYSLOT", "{0000}"]);
+    let slot = slot.or_else(|_| cluster.nodes()[1].cli(&["CLUSTER", "KEYSLOT", "{0000}"])).unwrap();
+    let has_it = |node: &Redis| {
+        let master = node.cli(&["ROLE"]).is_ok_and(|role| role.starts_with("master"));
+        let keys = node.cli(&["CLUSTER", "COUNTKEYSINSLOT", slot.trim()]);
+        master && keys.is_ok_and(|keys| keys.trim() != "0")
+    };
+    cluster.nodes().iter().position(has_it).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failovers_of_a_cluster_admit_nothing_beyond_closed_limits() {
     let claim = Claim::of("masters of a Redis Cluster die under load and replicas take over");
     let failovers: u32 = size(2, 50);
     let mut cluster = RedisCluster::start();
-    let nodes = nodes(&format!("{}?timeout=500", cluster.url()), 2).await;
     let mut over = 0;
     for round in 0..failovers {
+        // Those that have seen one loss admit nothing on new keys either, for as long as it is felt.
+        let nodes = nodes(&format!("{}?timeout=500", cluster.url()), 2).await;
         let batch = one(u128::from(round) << 64 | 77, OnFailure::Closed);
         let load = Load::start(&nodes, &batch, Duration::from_millis(2));
         eventually("some are admitted", async || load.seen().admitted() >= 1).await;
-        let master = (0..cluster.nodes().len())
-            .find(|place| cluster.nodes()[*place].cli(&["ROLE"]).is_ok_and(|role| role.starts_with("master")))
-            .unwrap();
+        let master = owner(&mut cluster);
+        let before = load.seen().failed();
         cluster.nodes()[master].kill();
+        eventually("clients notice", async || load.seen().failed() > before).await;
         let (mut failed, mut quiet) = (load.seen().failed(), 0);
-        eventually("it answers again", async || {
+        eventually("another has taken over", async || {
             let now = load.seen().failed();
             quiet = if now == failed { quiet + 1 } else { 0 };
             failed = now;

@@ -11,7 +11,7 @@ use threshold_testkit::servers::Redis;
 use super::common::wait;
 
 const NODES: usize = 5;
-const RATE: &str = "500/s burst 1000";
+const RATE: &str = "500/s burst 2000";
 
 /// What one process said: its admissions, each with when it asked and when it was answered, and its last word.
 struct Said {
@@ -27,7 +27,7 @@ struct Holder {
 impl Holder {
     fn start(url: &str, seconds: u64) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_lease-holder"))
-            .args([url, &NODES.to_string(), RATE, &seconds.to_string(), "3000"])
+            .args([url, &NODES.to_string(), RATE, &seconds.to_string(), "2000"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -6,9 +6,10 @@
 -- ARGV[1]  the number of batches, 1 if there are lists + 2 to be told which server this is; then for each batch 1 to charge or 2 to look, and the number of
 --          its steps; then each step in 76 bytes: what, 1 if it only observes + 2 if it only checks, the number of its
 --          key, and up to nine numbers
--- ARGV[2]  for tests: the time, and ARGV[3] until when all states live
--- Returns  the time, then for each batch 1 if it was charged, and for each of its steps what was found of its key; then
---          which server this is, if that was asked
+-- ARGV[2]  for tests: the time, and ARGV[3] until when all states live; last, if asked which server this is, those that are
+--          known: another one judges nothing
+-- Returns  the time, then for each batch 1 if it was charged, and for each of its steps what was found of its key; or
+--          the time and which server this is, if it is not known
 local call, read, write, floor, format = redis.call, struct.unpack, struct.pack, math.floor, string.format
 local blob, now, lives = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if not now then
@@ -16,6 +17,13 @@ if not now then
   now = now[1] * 1000000 + now[2]
 end
 local batches, wishes, position = read('<HB', blob)
+if wishes > 1 then
+  -- Another one than before may not know what the one before had promised.
+  local server = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+  if not string.find(ARGV[#ARGV], server, 1, true) then
+    return { now, server }
+  end
+end
 
 local raw = call('MGET', unpack(KEYS))
 -- A state is three numbers, and until when it lives: longer than it must, because to say so anew costs a third of a step.
@@ -117,9 +125,5 @@ for k, life in pairs(dirty) do
   else
     call('SET', KEYS[k], raw[k], life)
   end
-end
-if wishes > 1 then
-  -- Another one than before may not know what the one before had promised.
-  reply[replies + 1] = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 end
 return reply
