@@ -282,6 +282,7 @@ fn leases(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
     if !matches!(kind(limit), AlgorithmKind::TokenBucket | AlgorithmKind::FixedWindow) {
         let what = format!("{} cannot be leased", kind(limit));
         reader.note_placed(leased, what, "use token-bucket or fixed-window, or `consistency = \"exact\"`");
+        return;
     }
     let nodes = policy.store.as_ref().and_then(|store| store.nodes.as_ref()).map_or(1, |nodes| nodes.value);
     let life = policy.store.as_ref().map_or(Span::SECOND, |store| store.lease);

@@ -1,0 +1,98 @@
+//! Servers whose stores die.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use threshold_testkit::folder::Folder;
+use threshold_testkit::servers::Redis;
+
+use super::node;
+use crate::support::client::Client;
+use crate::support::server::Server;
+
+const POLICY: &str = r#"
+[store]
+nodes = 2
+
+[routes]
+closed = "* /closed"
+shared = "* /shared"
+open = "* /open"
+
+[[limit]]
+id = "closed"
+layer = "user"
+route = "closed"
+per = ["ip"]
+rate = "10/day"
+on_store_failure = "closed"
+
+[[limit]]
+id = "shared"
+layer = "user"
+route = "shared"
+per = ["ip"]
+rate = "10/day"
+
+[[limit]]
+id = "open"
+layer = "user"
+route = "open"
+per = ["ip"]
+rate = "10/day"
+on_store_failure = "open"
+"#;
+
+/// How many of so many requests are let through, and how many are not decided.
+async fn ask(server: &Server, path: &str, requests: usize) -> (usize, usize) {
+    let client = Client::new(server.gateway);
+    let (mut passed, mut undecided) = (0, 0);
+    for _ in 0..requests {
+        let answer = client.get(path).await;
+        match answer.status {
+            StatusCode::SERVICE_UNAVAILABLE => {
+                assert!(answer.headers.contains_key("retry-after"), "{:?}", answer.headers);
+                undecided += 1;
+            }
+            StatusCode::TOO_MANY_REQUESTS => {}
+            _ => passed += 1,
+        }
+    }
+    (passed, undecided)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_limit_does_what_its_policy_says_while_redis_is_gone() {
+    let (folder, mut redis) = (Folder::new(), Redis::start());
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    let server = node(POLICY, &["--store", &redis.url(), "--ledger", &ledger]);
+    assert_eq!(ask(&server, "/closed", 1).await, (1, 0));
+    redis.kill();
+    assert_eq!(ask(&server, "/closed", 20).await, (0, 20), "nothing passes");
+    assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "the half of ten");
+    assert_eq!(ask(&server, "/open", 20).await, (20, 0), "everything passes");
+    redis.start_again();
+    let mut back = false;
+    for _ in 0..400 {
+        back = ask(&server, "/closed", 1).await.1 == 0;
+        if back {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(back, "it goes on by itself: {}", server.said());
+    assert_eq!(ask(&server, "/closed", 20).await, (0, 0), "what Redis forgot starts exhausted");
+    assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "what was admitted meanwhile counts");
+    assert_eq!(server.count("component_changed"), 2, "only changes are told: {}", server.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counters_continue_on_the_second_store() {
+    let (folder, mut redis, cache) = (Folder::new(), Redis::start(), Redis::start());
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    let arguments = ["--store", &redis.url(), "--cache", &cache.url(), "--ledger", &ledger];
+    let server = node(POLICY, &arguments);
+    redis.kill();
+    assert_eq!(ask(&server, "/shared", 20).await, (10, 0), "the second store has all of it");
+    assert!(server.said().contains("cache-only"), "{}", server.said());
+}
