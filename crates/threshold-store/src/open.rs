@@ -151,29 +151,37 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
     }
 }
 
-/// What a server at `url` is like, whether or not it can be used: for `threshold doctor`. Nothing of a file is looked at
-/// but whether it opens.
-pub async fn examine(url: &str) -> Vec<Check> {
+/// What the store at `url` is like, whether or not it can be used: for `threshold doctor`. Of a file that is not there
+/// nothing is said. If the secrets are known, it is compared whose the store is; nothing is kept there.
+pub async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
     match Place::of(url) {
         Err(error) => vec![Check::bad("address", error.to_string())],
+        Ok(Place::Memory) => Vec::new(),
+        #[cfg(feature = "sqlite")]
+        Ok(Place::File(path)) => crate::sqlite::examine(path, secrets),
         #[cfg(feature = "postgres")]
-        Ok(Place::Postgres) => crate::postgres::examine(url).await,
+        Ok(Place::Postgres) => crate::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
-        Ok(Place::Redis) => crate::redis::examine(url).await,
-        Ok(_) => Vec::new(),
+        Ok(Place::Redis) => crate::redis::examine(url, secrets).await,
+        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        Ok(_) => not_built(url, secrets),
     }
 }
 
 /// [`examine`] for a ledger, which has to keep what it acknowledged.
-pub async fn examine_ledger(url: &str) -> Vec<Check> {
-    #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "only Redis has more to be asked"))]
-    let mut checks = examine(url).await;
-    #[cfg(feature = "redis")]
-    if matches!(Place::of(url), Ok(Place::Redis)) {
-        checks.retain(|check| check.what != "persistence");
-        checks.push(crate::ledgers::redis::examine(url).await);
+pub async fn examine_ledger(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    match Place::of(url) {
+        Err(error) => vec![Check::bad("address", error.to_string())],
+        Ok(Place::Memory) => Vec::new(),
+        #[cfg(feature = "sqlite")]
+        Ok(Place::File(path)) => crate::ledgers::sqlite::examine(path, secrets),
+        #[cfg(feature = "postgres")]
+        Ok(Place::Postgres) => crate::ledgers::postgres::examine(url, secrets).await,
+        #[cfg(feature = "redis")]
+        Ok(Place::Redis) => crate::ledgers::redis::examine(url, secrets).await,
+        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        Ok(_) => not_built(url, secrets),
     }
-    checks
 }
 
 fn unknown(url: &str) -> StoreError {
@@ -190,6 +198,12 @@ fn left_out(url: &str, _: SecretPair<'_>) -> StoreError {
     let scheme = url.split("://").next().unwrap_or_default();
     let detail = format!("{scheme}:// was left out of this build; switch on its feature of threshold-store");
     StoreError::new(StoreErrorKind::Misconfigured, "open a store", detail)
+}
+
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+fn not_built(url: &str, _: Option<SecretPair<'_>>) -> Vec<Check> {
+    let secret = crate::random_secret();
+    vec![Check::bad("address", left_out(url, (&secret, None)).to_string())]
 }
 
 #[cfg(test)]
