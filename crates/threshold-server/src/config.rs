@@ -13,7 +13,7 @@ use threshold::random_secret;
 
 use crate::cli;
 
-pub(crate) use ledger::{Access, Addresses, Settings, addresses, settings, shown};
+pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
 pub(crate) use serve::{ServerConfig, reread, server, upstream};
 
 /// A policy that could not be made.

@@ -26,8 +26,13 @@ fn node(policy: &str, arguments: &[&str]) -> Server {
 }
 
 fn threshold(folder: &Folder, arguments: &[&str]) -> Output {
+    threshold_with(SECRET, folder, arguments)
+}
+
+/// [`threshold`] with this secret.
+fn threshold_with(secret: &str, folder: &Folder, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_threshold"));
-    command.current_dir(folder.path()).args(arguments).env("THRESHOLD_SECRET", SECRET);
+    command.current_dir(folder.path()).args(arguments).env("THRESHOLD_SECRET", secret);
     command.output().unwrap()
 }
 
@@ -149,4 +154,137 @@ fn doctor_says_what_is_well_and_what_is_not() {
         checks.iter().find(|check| check["part"] == part && check["what"] == what).unwrap()["grade"].clone()
     };
     assert_eq!((find("store", "eviction"), find("ledger", "persistence")), ("good".into(), "bad".into()));
+}
+
+#[test]
+fn doctor_knows_whose_a_store_and_a_ledger_are_and_changes_nothing() {
+    let folder = Folder::new();
+    let database = servers::fresh_database();
+    let redis = format!("{}?prefix={}&timeout=10000", servers::redis(), servers::fresh_prefix());
+    let durable = format!("{}?prefix={}&timeout=10000", servers::redis_durable(), servers::fresh_prefix());
+    let postgres = format!("{}?timeout=10000", database.url());
+    let file = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
+    let (counters, ledger) = (file("odd %3F#counters.sqlite"), file("ledger.sqlite"));
+    let cases: [[&str; 4]; 3] = [
+        ["--store", &postgres, "--ledger", &postgres],
+        ["--store", &redis, "--ledger", &durable],
+        ["--store", &counters, "--ledger", &ledger],
+    ];
+    for places in cases {
+        let doctor = |secret: &str| threshold_with(secret, &folder, &[&["doctor"], &places[..]].concat());
+        // Had the first kept its secret there, the second would find another's.
+        for secret in [SECRET, "another secret of some length"] {
+            let fresh = doctor(secret);
+            assert_eq!(fresh.status.code(), Some(0), "{places:?}: {}", out(&fresh));
+        }
+        let node = node(HUNDRED, &places);
+        let wrong = doctor("another secret of some length");
+        assert_eq!(wrong.status.code(), Some(1), "{places:?}: {}", out(&wrong));
+        for part in ["store ", "ledger"] {
+            let told = out(&wrong).lines().any(|line| {
+                line.starts_with(&format!("bad       {part}  secret: ")) && line.contains("give the secret")
+            });
+            assert!(told, "{places:?}, {part}: {}", out(&wrong));
+        }
+        drop(node);
+        let before = names(&folder);
+        let right = doctor(SECRET);
+        assert_eq!(right.status.code(), Some(0), "{places:?}: {}", out(&right));
+        assert_eq!(out(&right).matches("secret: it is the one that this was made with").count(), 2);
+        assert_eq!(names(&folder), before);
+    }
+}
+
+/// The files in a folder.
+fn names(folder: &Folder) -> Vec<std::ffi::OsString> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn doctor_finds_bad_what_serve_refuses() {
+    let folder = Folder::new();
+    let database = servers::fresh_database();
+    std::fs::write(folder.path().join("garbage.sqlite"), "no database, ".repeat(500)).unwrap();
+    let no_pool = format!("{}?pool=0", database.url());
+    let cases = [
+        (no_pool.as_str(), "`pool=0` is no number from 1 to 64"),
+        ("sqlite://garbage.sqlite", "is no SQLite database"),
+        ("sqlite://none/such/file.db", "make its folder first"),
+        ("redis://me:sek/hunter2@127.0.0.1:1", "percent-encoded"),
+    ];
+    for (store, remedy) in cases {
+        let serve =
+            ["serve", "--gateway", "off", "--api", "off", "--admin", "off", "--ledger", "sqlite://l.db"];
+        for (command, code) in [(&serve[..], 2), (&["doctor", "--ledger", "sqlite://l.db"], 1)] {
+            let ran = threshold(&folder, &[command, &["--store", store]].concat());
+            assert_eq!(ran.status.code(), Some(code), "{command:?} {store}: {}", out(&ran));
+            assert!(out(&ran).contains(remedy), "{command:?} {store}: {}", out(&ran));
+            assert!(!out(&ran).contains("hunter2"), "{command:?} {store}: {}", out(&ran));
+        }
+    }
+    // A server makes its data folder, and so what is in it.
+    let ran = threshold(&folder, &["doctor", "--store", "sqlite://threshold-data/counters.sqlite"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", out(&ran));
+    assert!(!folder.path().join("threshold-data").exists());
+}
+
+#[test]
+fn a_postgres_that_accepts_and_never_answers_is_given_up_soon() {
+    let folder = Folder::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("postgres://me:hunter2@{}/limits", silent.local_addr().unwrap());
+    for command in ["doctor", "serve"] {
+        let begun = Instant::now();
+        let ran = threshold(&folder, &[command, "--store", &store]);
+        assert!(begun.elapsed() < Duration::from_millis(5500), "{command}: {:?}", begun.elapsed());
+        assert!(!ran.status.success(), "{command}: {}", out(&ran));
+        assert!(out(&ran).contains("does not answer within 3 s"), "{command}: {}", out(&ran));
+        assert!(!out(&ran).contains("hunter2"), "{command}: {}", out(&ran));
+    }
+}
+
+#[test]
+fn what_cannot_be_connected_to_is_named_once_with_a_remedy() {
+    let folder = Folder::new();
+    let database = servers::fresh_database();
+    let redis = servers::redis();
+    let server = redis.trim_start_matches("redis://").trim_end_matches('/');
+    let url = database.url();
+    let missing = format!("{}/no_such_database", url.rsplit_once('/').unwrap().0);
+    let nobody = format!("postgres://postgres@{}", url.rsplit_once('@').unwrap().1);
+    let cases = [
+        (format!("redis://{server}/9999"), "name a database that it has"),
+        ("redis://no.such.host.invalid".to_owned(), "check the name of the host"),
+        (format!("rediss://{server}"), "both sides use TLS"),
+        (format!("redis+cluster://{server}"), "write redis:// for redis+cluster://"),
+        (format!("redis+sentinel://{server}/main"), "name the Sentinels"),
+        (missing, "create the database"),
+        (nobody, "give it in the URL, postgres://USER:PASSWORD@HOST"),
+    ];
+    for (store, remedy) in cases {
+        let ran = threshold(&folder, &["doctor", "--store", &store, "--ledger", "sqlite://l.db"]);
+        assert_eq!(ran.status.code(), Some(1), "{store}: {}", out(&ran));
+        assert!(out(&ran).contains(remedy), "{store}: {}", out(&ran));
+        assert_eq!(out(&ran).matches("could not connect to").count(), 1, "{store}: {}", out(&ran));
+        assert!(store.starts_with("redis") || out(&ran).contains("Postgres at 127.0.0.1:"), "{}", out(&ran));
+    }
+}
+
+#[test]
+fn a_password_among_the_parameters_is_not_shown() {
+    let folder = Folder::new();
+    let database = servers::fresh_database();
+    let url = database.url();
+    let (login, place) = url.strip_prefix("postgres://").unwrap().rsplit_once('@').unwrap();
+    let (user, password) = login.split_once(':').unwrap();
+    let store = format!("postgres://{place}?user={user}&password={password}&timeout=10000");
+    let shown = format!("postgres://{place}?user={user}&password=***&timeout=10000");
+    let said = node(HUNDRED, &["--store", &store]).said();
+    let doctor = out(&threshold(&folder, &["doctor", "--store", &store]));
+    for text in [said, doctor] {
+        assert!(text.contains(&shown) && !text.contains(password), "{text}");
+    }
 }

@@ -51,6 +51,25 @@ impl Check {
         Self { what, grade: Grade::Bad, said: said.into() }
     }
 
+    /// Whether what is kept somewhere belongs to the secret; `other` says what is to be done if it does not.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+    pub(crate) fn secret(
+        kept: Option<u128>,
+        (secret, previous): crate::open::SecretPair<'_>,
+        other: impl FnOnce() -> String,
+    ) -> Self {
+        let is = |secret: &threshold_core::Secret| kept == Some(secret.fingerprint());
+        match kept {
+            None => Self::good("secret", "none is known there yet; it is at the first start"),
+            Some(_) if is(secret) => Self::good("secret", "it is the one that this was made with"),
+            Some(_) if previous.is_some_and(is) => Self::good(
+                "secret",
+                "this was made with the previous one; it is taken over at the next start",
+            ),
+            Some(_) => Self::bad("secret", other()),
+        }
+    }
+
     /// How far the time of a server is from this machine's.
     #[must_use]
     pub fn clock(theirs: Timestamp) -> Self {

@@ -54,16 +54,60 @@ pub fn is_partitioned(url: &str) -> bool {
     url.starts_with("redis+cluster://")
 }
 
-/// An address without the password in it, to be shown.
+/// The parameters of an address that are shown as they are. What else there is may be a password.
+const SHOWN: [&str; 16] = [
+    "application_name",
+    "ca",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "pool",
+    "port",
+    "prefix",
+    "schema",
+    "sslmode",
+    "sslrootcert",
+    "synchronous_commit",
+    "timeout",
+    "tls",
+    "user",
+];
+
+/// An address without the password in it, to be shown. What may be one is hidden too: from the first colon to the last
+/// `@`, and the values of parameters that are not known to be harmless.
 #[must_use]
 pub fn without_password(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    match rest.rsplit_once('@') {
-        Some((login, place)) => match login.split_once(':') {
-            Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
-            None => url.to_owned(),
-        },
-        None => url.to_owned(),
+    let Some((scheme, rest)) = url.split_once("://") else { return without_scheme(url) };
+    if scheme == "sqlite" {
+        return url.to_owned();
+    }
+    let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = match (place.split_once(':'), place.rsplit_once('@')) {
+        // It may end a password that has a ? in it: all from the colon on may be that.
+        (Some((first, _)), _) if parameters.contains('@') => return format!("{scheme}://{first}:***"),
+        (Some((user, _)), Some((login, place))) if login.contains(':') => format!("{user}:***@{place}"),
+        // A user alone; to Redis it is more often a password whose colon was forgotten.
+        (_, Some((_, place))) if scheme.starts_with("redis") => format!("***@{place}"),
+        _ => place.to_owned(),
+    };
+    if parameters.is_empty() {
+        return format!("{scheme}://{place}");
+    }
+    let shown = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if !SHOWN.contains(&name) => format!("{name}=***"),
+        None if !parameter.is_empty() => "***".to_owned(),
+        _ => parameter.to_owned(),
+    };
+    let parameters: Vec<String> = parameters.split('&').map(shown).collect();
+    format!("{scheme}://{place}?{}", parameters.join("&"))
+}
+
+/// The beginning of what is no address, if more of it could be a password.
+fn without_scheme(text: &str) -> String {
+    match text.contains(['@', '=']) {
+        true => format!("{}…", text.split(['@', '=', ':', ' ']).next().unwrap_or_default()),
+        false => text.to_owned(),
     }
 }
 
@@ -120,34 +164,42 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
 /// What else may be wrong is told by whatever opens it.
 #[cfg(any(feature = "postgres", feature = "redis"))]
 async fn fit(url: &str) -> Result<(), StoreError> {
-    let mut checks = examine(url).await;
+    let mut checks = examine(url, None).await;
     checks.retain(|check| ["clock", "role"].contains(&check.what));
     crate::check::all_well("open what is kept there", &checks)
 }
 
-/// What a server at `url` is like, whether or not it can be used: for `threshold doctor`. Nothing of a file is looked at
-/// but whether it opens.
-pub async fn examine(url: &str) -> Vec<Check> {
+/// What the store at `url` is like, whether or not it can be used: for `threshold doctor`. Of a file that is not there
+/// nothing is said. If the secrets are known, it is compared whose the store is; nothing is kept there.
+pub async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
     match Place::of(url) {
         Err(error) => vec![Check::bad("address", error.to_string())],
+        Ok(Place::Memory) => Vec::new(),
+        #[cfg(feature = "sqlite")]
+        Ok(Place::File(path)) => crate::sqlite::examine(path, secrets),
         #[cfg(feature = "postgres")]
-        Ok(Place::Postgres) => crate::postgres::examine(url).await,
+        Ok(Place::Postgres) => crate::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
-        Ok(Place::Redis) => crate::redis::examine(url).await,
-        Ok(_) => Vec::new(),
+        Ok(Place::Redis) => crate::redis::examine(url, secrets).await,
+        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        Ok(_) => not_built(url, secrets),
     }
 }
 
 /// [`examine`] for a ledger, which has to keep what it acknowledged.
-pub async fn examine_ledger(url: &str) -> Vec<Check> {
-    #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "only Redis has more to be asked"))]
-    let mut checks = examine(url).await;
-    #[cfg(feature = "redis")]
-    if matches!(Place::of(url), Ok(Place::Redis)) {
-        checks.retain(|check| check.what != "persistence");
-        checks.push(crate::ledgers::redis::examine(url).await);
+pub async fn examine_ledger(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    match Place::of(url) {
+        Err(error) => vec![Check::bad("address", error.to_string())],
+        Ok(Place::Memory) => Vec::new(),
+        #[cfg(feature = "sqlite")]
+        Ok(Place::File(path)) => crate::ledgers::sqlite::examine(path, secrets),
+        #[cfg(feature = "postgres")]
+        Ok(Place::Postgres) => crate::ledgers::postgres::examine(url, secrets).await,
+        #[cfg(feature = "redis")]
+        Ok(Place::Redis) => crate::ledgers::redis::examine(url, secrets).await,
+        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        Ok(_) => not_built(url, secrets),
     }
-    checks
 }
 
 fn unknown(url: &str) -> StoreError {
@@ -166,6 +218,12 @@ fn left_out(url: &str, _: SecretPair<'_>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, "open a store", detail)
 }
 
+#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+fn not_built(url: &str, _: Option<SecretPair<'_>>) -> Vec<Check> {
+    let secret = crate::random_secret();
+    vec![Check::bad("address", left_out(url, (&secret, None)).to_string())]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +233,41 @@ mod tests {
         assert_eq!(without_password("redis://me:p@ss@host:1/2"), "redis://me:***@host:1/2");
         assert_eq!(without_password("postgres://me@host/db"), "postgres://me@host/db");
         assert_eq!(without_password("memory://"), "memory://");
+        assert_eq!(without_password("sqlite://a:b@c?d=e"), "sqlite://a:b@c?d=e");
+        assert_eq!(
+            without_password("postgres:///limits?host=/run&password=hunter2&schema=a"),
+            "postgres:///limits?host=/run&password=***&schema=a"
+        );
+        assert_eq!(without_password("redis://:hunter2@a:1,b:2/main"), "redis://:***@a:1,b:2/main");
+    }
+
+    #[test]
+    fn no_form_of_an_address_shows_a_password() {
+        for url in [
+            "redis://me:hunter2@host",
+            "redis://:hunter2@host",
+            "redis://hunter2@host:1",
+            "redis://me:x/hunter2@host",
+            "redis://me:x?hunter2@host",
+            "redis://me:x?y=hunter2@host",
+            "redis://me:x#hunter2@host?prefix=a",
+            "redis://me:x@hunter2@host",
+            "redis+sentinel://me:hunter2@a,b/main",
+            "postgres://me:hunter2@a,b/limits?sslmode=disable",
+            "postgres://me:x@host/limits?password=hunter2",
+            "postgres://host/limits?password=x@hunter2",
+            "postgres://host:1/limits?password=x@hunter2&password=hunter2",
+            "postgres://host/limits?password=hunter2:x@y",
+            "postgres://host/limits?PASSWORD=hunter2&sslpassword=hunter2",
+            "postgres://host/limits?pass%77ord=hunter2",
+            "postgres://host/limits?hunter2",
+            "mysql://me:hunter2@host",
+            "redis:me:hunter2@host",
+            "host=a user=b password=hunter2",
+        ] {
+            let shown = without_password(url);
+            assert!(!shown.contains("hunter2"), "{url}: {shown}");
+        }
     }
 
     #[test]

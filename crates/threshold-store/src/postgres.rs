@@ -20,7 +20,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod error;
-mod examine;
+pub(crate) mod examine;
 mod group;
 pub(crate) mod migrate;
 mod queue;
@@ -40,9 +40,10 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
+use crate::check::Check;
 use crate::clock::SystemClock;
+use crate::open::SecretPair;
 use error::failed;
-pub(crate) use examine::examine;
 use group::{Group, Hash};
 use migrate::{Fingerprints, Part};
 use queue::Job;
@@ -60,6 +61,11 @@ const STATES: Part = Part {
         include_str!("postgres/schema/others.sql"),
     )],
 };
+
+/// What the server of a store is like. Nothing is changed there.
+pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    examine::look_at(Settings::parse(url).map(|settings| settings.address), &STATES, secrets).await
+}
 
 /// The oldest server whose SQL has all that is used.
 const OLDEST: i32 = 130_000;

@@ -20,7 +20,7 @@ mod desk;
 pub(crate) mod error;
 pub(crate) mod line;
 mod losses;
-mod opening;
+pub(crate) mod opening;
 mod script;
 mod url;
 mod wire;
@@ -41,6 +41,7 @@ use tokio::task::JoinHandle;
 
 use crate::check::Check;
 use crate::clock::SystemClock;
+use crate::open::SecretPair;
 use desk::{Counts, Desk, Job, QUEUE};
 use line::Line;
 use script::Script;
@@ -49,15 +50,20 @@ use wire::Op;
 pub(crate) use url::Place;
 
 /// What the server at `url` is like, whether or not it can be used.
-pub(crate) async fn examine(url: &str) -> Vec<Check> {
+pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
     let line = match Place::read(url) {
         Ok(place) => Line::open(place).await,
         Err(error) => Err(error),
     };
-    match line {
-        Ok(line) => opening::checks(&line).await,
-        Err(error) => vec![Check::bad("connection", error.to_string())],
+    let line = match line {
+        Ok(line) => line,
+        Err(error) => return vec![Check::bad("connection", error.to_string())],
+    };
+    let mut checks = opening::checks(&line).await;
+    if let Some(secrets) = secrets {
+        checks.push(opening::secret(&line, secrets).await);
     }
+    checks
 }
 
 /// A store in Redis or Valkey: a single server, a master that Sentinels know, or a cluster.

@@ -35,7 +35,9 @@ use std::sync::Arc;
 
 use threshold_core::{Batch, Clock, Health, Key, Outcome, Secret, Store, StoreError, Swept};
 
+use crate::check::Check;
 use crate::clock::SystemClock;
+use crate::open::SecretPair;
 use desk::Desk;
 use file::{Format, Place};
 use line::{Line, Terms};
@@ -61,6 +63,11 @@ static FORMAT: Format = Format {
     ],
     exclusive: true,
 };
+
+/// What the file of a store is like, if it is there. Nothing is changed.
+pub(crate) fn examine(path: &Path, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    file::examine(&FORMAT, path, secrets)
+}
 
 static TERMS: Terms = Terms { thread: "threshold-store", reach: "reach the store", queue: 8_192 };
 

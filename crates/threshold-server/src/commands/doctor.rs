@@ -4,14 +4,15 @@ use std::path::Path;
 
 use serde_json::json;
 use threshold::check::{Check, Grade};
+use threshold::engine::Secrets;
 use threshold::open::Place as Kind;
-use threshold::{examine, examine_ledger};
+use threshold::open::SecretPair;
+use threshold::{examine, examine_ledger, random_secret};
 
 use crate::Ended;
 use crate::cli::Doctor;
-use crate::config::{self, Access, Addresses, PolicyFileError};
+use crate::config::{self, Addresses, Known, PolicyFileError};
 use crate::output::{Output, Style, harmless, harmless_json};
-use crate::source::Source;
 
 /// A check of a part: the policy, the secret, the store, the ledger.
 type Found = (&'static str, Check);
@@ -52,15 +53,32 @@ async fn look(doctor: &Doctor) -> Vec<Found> {
             return found;
         }
     }
-    match config::addresses(&doctor.place) {
-        Err(what) => found.push(("store", Check::bad("address", what))),
-        Ok(Addresses { store, ledger, at_home }) => {
-            found.extend(of_store(&store).await.into_iter().map(|check| ("store", check)));
-            match ledger {
-                Err(what) => found.push(("ledger", Check::bad("address", what))),
-                Ok(ledger) => found.extend(of_ledger(doctor, (&ledger, at_home)).await),
-            }
+    let Addresses { store, ledger, home } = match config::addresses(&doctor.place) {
+        Ok(addresses) => addresses,
+        Err(what) => {
+            found.push(("store", Check::bad("address", what)));
+            return found;
         }
+    };
+    let known = config::known_secret(&doctor.place);
+    // Where one is still to be made, whatever is there already was made with another.
+    let made = Secrets::new(random_secret());
+    let secrets = known.as_ref().ok().map(|known| known.as_ref().map_or(&made, |known| &known.secrets));
+    let secrets: Option<SecretPair<'_>> =
+        secrets.map(|secrets| (&secrets.current, secrets.previous.as_ref()));
+    let home = home.as_deref();
+    let of_ledger = async {
+        match &ledger {
+            Err(what) => vec![Check::bad("address", what)],
+            Ok(url) => looked_at(url, home, examine_ledger(url, secrets)).await,
+        }
+    };
+    // Together: one that does not answer holds up the other no longer.
+    let (of_store, of_ledger) = tokio::join!(looked_at(&store, home, examine(&store, secrets)), of_ledger);
+    found.extend(of_store.into_iter().map(|check| ("store", check)));
+    found.extend(of_ledger.into_iter().map(|check| ("ledger", check)));
+    if ledger.is_ok() {
+        found.push(("secret", of_secret(known)));
     }
     found
 }
@@ -78,65 +96,31 @@ fn policy(file: &Path) -> Check {
     }
 }
 
-async fn of_store(url: &str) -> Vec<Check> {
+/// What a store or a ledger is like: where it is, and what was seen there.
+async fn looked_at(url: &str, home: Option<&Path>, seen: impl Future<Output = Vec<Check>>) -> Vec<Check> {
     let mut checks = vec![Check::good("address", config::shown(url))];
     match Kind::of(url) {
         Ok(Kind::Memory) => {
-            checks.push(Check::good("kind", "this process' memory: counters start afresh with it"));
+            checks.push(Check::good("kind", "this process' memory: it starts afresh with it"));
         }
-        Ok(Kind::File(path)) => checks.push(file(path)),
-        _ => checks.extend(examine(url).await),
+        Ok(Kind::File(path)) => checks.push(file(path, home)),
+        _ => {}
     }
+    checks.extend(seen.await);
     checks
 }
 
-async fn of_ledger(doctor: &Doctor, (url, at_home): (&str, bool)) -> Vec<Found> {
-    let mut found = vec![("ledger", Check::good("address", config::shown(url)))];
-    match Kind::of(url) {
-        Ok(Kind::File(path)) if !path.exists() => {
-            let made = || Check::good("file", "it is made at the first start, and its folder");
-            found.push(("ledger", if at_home { made() } else { file(path) }));
-            return found;
-        }
-        Ok(Kind::File(_) | Kind::Memory) => {}
-        _ => found.extend(examine_ledger(url).await.into_iter().map(|check| ("ledger", check))),
-    }
-    let settings = match config::settings(&doctor.place, Access::Existing) {
-        Ok(settings) => settings,
-        Err(PolicyFileError::Unreadable(what)) => {
-            found.push(("secret", Check::bad("place", what)));
-            return found;
-        }
-        Err(PolicyFileError::Broken(_)) => return found,
-    };
-    found.push((
-        "secret",
-        match &settings.warning {
-            Some(warning) => Check::doubtful("place", warning.clone()),
-            None => Check::good("place", settings.secret_place.clone()),
-        },
-    ));
-    if let Ok(Kind::File(_)) = Kind::of(url) {
-        found.push(("ledger", opened(&settings).await));
-    }
-    found
-}
-
-/// Whether a ledger in a file opens with its secret.
-async fn opened(settings: &config::Settings) -> Check {
-    match Source::open(settings).await {
-        Ok(source) => {
-            source.close().await;
-            Check::good("opens", "with this secret")
-        }
-        Err(error) => {
-            Check::bad("opens", format!("{error} (opened with the secret in {})", settings.secret_place))
-        }
+fn of_secret(known: Result<Option<Known>, String>) -> Check {
+    match known {
+        Err(what) => Check::bad("place", what),
+        Ok(None) => Check::good("place", "it is made at the first start, in the data folder"),
+        Ok(Some(Known { warning: Some(warning), .. })) => Check::doubtful("place", warning),
+        Ok(Some(Known { place, .. })) => Check::good("place", place),
     }
 }
 
-/// Whether a file is there, or can be made.
-fn file(path: &Path) -> Check {
+/// Whether a file is there, or can be made. A server makes no folder but `home`.
+fn file(path: &Path, home: Option<&Path>) -> Check {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (path.metadata(), folder.metadata()) {
         (Ok(meta), _) if meta.is_dir() => Check::bad("file", "this is a folder; name a file in it"),
@@ -144,13 +128,16 @@ fn file(path: &Path) -> Check {
             Check::bad("file", "it cannot be written; make it writable for who runs the server")
         }
         (Ok(_), _) => Check::good("file", "it is there"),
+        (Err(_), Ok(meta)) if !meta.is_dir() => {
+            let what = format!("{} is no folder; name a file in a folder", folder.display());
+            Check::bad("file", what)
+        }
         (Err(_), Ok(_)) => Check::good("file", "it is made at the first start"),
+        (Err(_), Err(_)) if home.is_some_and(|home| home.starts_with(folder)) => {
+            Check::good("file", "it is made at the first start, and its folder")
+        }
         (Err(_), Err(_)) => {
-            let what = format!(
-                "its folder {} is missing; a server makes its own data folder alone",
-                folder.display()
-            );
-            Check::doubtful("file", what)
+            Check::bad("file", format!("its folder {} is missing; make its folder first", folder.display()))
         }
     }
 }

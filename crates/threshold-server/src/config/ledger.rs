@@ -47,12 +47,7 @@ pub(crate) fn settings(place: &Place, access: Access) -> Result<Settings, Policy
     let store_url = store_url(place, policy.as_ref());
     let mut wanted = Wanted::new(place, &store_url, policy.as_ref()).map_err(PolicyFileError::Unreadable)?;
     let found = wanted.secret(access).map_err(PolicyFileError::Unreadable)?;
-    let previous = store(policy.as_ref()).and_then(|store| store.previous_secret.as_ref());
-    let secret = |text: &str| match is_partitioned(&store_url) {
-        true => Secret::from_text(text).partitioning(),
-        false => Secret::from_text(text),
-    };
-    let secrets = Secrets { current: secret(&found.text), previous: previous.map(|text| secret(text)) };
+    let secrets = secrets(&found, &store_url, policy.as_ref());
     let rules = match (&place.config, &policy) {
         (Some(file), Some(policy)) => Some(rules(file, policy, &secrets)?),
         _ => None,
@@ -67,8 +62,8 @@ pub(crate) struct Addresses {
     pub(crate) store: String,
     /// The ledger's, if it can be known.
     pub(crate) ledger: Result<String, String>,
-    /// True if that is the one of the data folder.
-    pub(crate) at_home: bool,
+    /// The data folder, if the ledger is the one in it: then a server makes what is missing.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// The addresses of the store and the ledger. Nothing is looked for there.
@@ -77,8 +72,43 @@ pub(crate) fn addresses(place: &Place) -> Result<Addresses, String> {
     let store = store_url(place, policy.as_ref());
     Kind::of(&store).map_err(|error| format!("--store: {error}"))?;
     let wanted = Wanted::new(place, &store, policy.as_ref());
-    let at_home = wanted.as_ref().is_ok_and(|wanted| wanted.at_home);
-    Ok(Addresses { store, ledger: wanted.map(|wanted| wanted.ledger), at_home })
+    let home = wanted.as_ref().ok().filter(|wanted| wanted.at_home).map(|wanted| wanted.data_dir.clone());
+    Ok(Addresses { store, ledger: wanted.map(|wanted| wanted.ledger), home })
+}
+
+/// The secret that a server would use.
+pub(crate) struct Known {
+    pub(crate) secrets: Secrets,
+    /// Where it was found.
+    pub(crate) place: String,
+    /// What its owner should know.
+    pub(crate) warning: Option<String>,
+}
+
+/// The secret that a server would use; none if it would make one. Nothing is made here.
+pub(crate) fn known_secret(place: &Place) -> Result<Option<Known>, String> {
+    let policy = place.config.as_deref().and_then(|file| policy(file).ok());
+    let store_url = store_url(place, policy.as_ref());
+    let wanted = Wanted::new(place, &store_url, policy.as_ref())?;
+    let Some(found) = secret::find(wanted.of_policy, &wanted.data_dir)? else {
+        return match wanted.at_home && !wanted.is_there()? {
+            true => Ok(None),
+            false => Err(wanted.no_secret()),
+        };
+    };
+    let secrets = secrets(&found, &store_url, policy.as_ref());
+    let warning = found.warning.or_else(|| wanted.warning(&store_url));
+    Ok(Some(Known { secrets, place: found.place, warning }))
+}
+
+/// The secret that was found and the one before, as the store needs them.
+fn secrets(found: &Found, store_url: &str, policy: Option<&Policy>) -> Secrets {
+    let previous = store(policy).and_then(|store| store.previous_secret.as_ref());
+    let secret = |text: &str| match is_partitioned(store_url) {
+        true => Secret::from_text(text).partitioning(),
+        false => Secret::from_text(text),
+    };
+    Secrets { current: secret(&found.text), previous: previous.map(|text| secret(text)) }
 }
 
 /// The address of the store that a flag, the environment or the policy names.

@@ -14,11 +14,19 @@ use threshold_core::ledger::{Entry, Ledger, Page, Query, Retention, Written};
 use threshold_core::{Health, Secret, StoreError, Timestamp};
 
 use super::shared::desk::Desk;
+use crate::check::Check;
+use crate::open::SecretPair;
 use crate::postgres::connect::Address;
+use crate::postgres::examine::look_at;
 use crate::postgres::migrate::{Fingerprints, Part};
 use keeper::Tables;
 
 const LEDGER: Part = Part { name: "ledger", steps: &[include_str!("postgres/migrations/0001.sql")] };
+
+/// What the server of a ledger is like. Nothing is changed there.
+pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    look_at(Address::parse(url), &LEDGER, secrets).await
+}
 
 /// A ledger in Postgres. Clones share it; when the last one is gone, so is its thread.
 ///

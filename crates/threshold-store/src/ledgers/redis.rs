@@ -16,15 +16,21 @@ mod opening;
 mod script;
 
 use std::future::Future;
+use std::time::Duration;
 
 use threshold_core::ledger::{Entry, Ledger, Page, Query, Retention, Written};
 use threshold_core::{Health, Secret, StoreError, Timestamp};
 
 use super::shared::desk::Desk;
 use crate::check::Check;
+use crate::open::SecretPair;
 use crate::redis::Place;
 use crate::redis::line::Line;
+use crate::redis::opening::checks;
 use keeper::Hashes;
+
+/// How long an answer is waited for when the server is only looked at.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A ledger in Redis or Valkey. Clones share it; when the last one is gone, so is its thread.
 ///
@@ -34,15 +40,29 @@ use keeper::Hashes;
 #[derive(Clone)]
 pub struct RedisLedger(Desk);
 
-/// Whether the server at `url` keeps what it acknowledges.
-pub(crate) async fn examine(url: &str) -> Check {
-    let look = async { opening::look(&Line::open(Place::read(url)?).await?).await };
-    match look.await {
+/// What the server at `url` is like, and whether it keeps what it acknowledges. The ledger stays as it is.
+pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    let line = match Place::read(url) {
+        Ok(place) => Line::open(Place { timeout: PATIENCE.max(place.timeout), ..place }).await,
+        Err(error) => Err(error),
+    };
+    let line = match line {
+        Ok(line) => line,
+        Err(error) => return vec![Check::bad("connection", error.to_string())],
+    };
+    let mut checks = checks(&line).await;
+    // A store may lose what it acknowledged, and a ledger may not.
+    checks.retain(|check| check.what != "persistence");
+    checks.push(match opening::look(&line).await {
         Ok(()) => {
             Check::good("persistence", "what is acknowledged is on the disk; a failover may still lose it")
         }
         Err(error) => Check::bad("persistence", error.to_string()),
+    });
+    if let Some(secrets) = secrets {
+        checks.push(opening::secret(&line, secrets).await);
     }
+    checks
 }
 
 impl RedisLedger {

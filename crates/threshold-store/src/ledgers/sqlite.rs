@@ -19,9 +19,11 @@ use std::path::Path;
 use threshold_core::ledger::{Entry, Ledger, Page, Query, Retention, Written};
 use threshold_core::{Clock, Health, Secret, StoreError, Timestamp};
 
+use crate::check::Check;
 use crate::clock::SystemClock;
+use crate::open::SecretPair;
 use crate::sqlite::desk::Desk;
-use crate::sqlite::file::{Format, Place};
+use crate::sqlite::file::{self, Format, Place};
 use crate::sqlite::line::{Line, Terms};
 use sweep::Sweep;
 use writer::{Job, Write, Writer};
@@ -36,6 +38,11 @@ static FORMAT: Format = Format {
     settings: &[],
     exclusive: false,
 };
+
+/// What the file of a ledger is like, if it is there. Nothing is changed.
+pub(crate) fn examine(path: &Path, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    file::examine(&FORMAT, path, secrets)
+}
 
 static TERMS: Terms = Terms { thread: "threshold-ledger", reach: "reach the ledger", queue: 4_096 };
 

@@ -8,16 +8,22 @@ use threshold_core::{StoreError, StoreErrorKind};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 
-use super::error::failed;
+use super::error::failed_at;
 use super::tls::{self, Stream, Tls, Trust};
 
 const CONNECT: &str = "connect to Postgres";
 
-/// How long one try to connect may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long connecting to a host may take, if the URL does not say: until it answers, not until it listens.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long connecting may take in all where the URL names several hosts.
+const IN_ALL: Duration = Duration::from_secs(5);
 
 /// Where the tables are if the URL does not say.
 const SCHEMA: &str = "threshold";
+
+const UNKNOWN: &str = "the URL is none that Postgres knows; if the password has special characters, write them \
+     percent-encoded, ? as %3F";
 
 /// Where a Postgres is, as a URL says it:
 /// `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE&schema=threshold`, with whatever
@@ -33,6 +39,8 @@ pub(crate) struct Address {
     tls: Tls,
     schema: String,
     shown: String,
+    /// How long connecting may take in all.
+    patience: Duration,
 }
 
 /// The other end of a [`Client`]: it does nothing unless somebody drives it.
@@ -66,8 +74,12 @@ impl Address {
             StoreError::new(StoreErrorKind::Misconfigured, "read the URL of Postgres", detail)
         };
         let (base, ours) = split(url).map_err(|what| wrong(&what))?;
+        // What is behind the first one would be taken for the host, and shown.
+        if base.split('?').next().is_some_and(|base| base.matches('@').count() > 1) {
+            return Err(wrong("there is more than one @; in the user and the password write it as %40"));
+        }
         // What the driver says about a URL may quote it, with its password.
-        let mut config: Config = base.parse().map_err(|_| wrong("the URL is none that Postgres knows"))?;
+        let mut config: Config = base.parse().map_err(|_| wrong(UNKNOWN))?;
         let schema = ours.schema.unwrap_or_else(|| SCHEMA.to_owned());
         if !is_name(&schema) {
             let what = "the schema may have lower letters, digits and _, and begins with a letter";
@@ -86,6 +98,13 @@ impl Address {
             }
         };
         config.ssl_mode(mode);
+        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
+        // The driver's own is over as soon as somebody listens.
+        let patience = match config.get_connect_timeout() {
+            Some(each) => each.saturating_mul(hosts),
+            None if hosts > 1 => IN_ALL,
+            None => PATIENCE,
+        };
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
@@ -99,7 +118,7 @@ impl Address {
         config.keepalives_idle(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(10));
         let tls = tls::connector(trust, ours.roots.as_deref()).map_err(|what| wrong(&what))?;
         let shown = shown(&config);
-        Ok(Self { config, tls, schema, shown })
+        Ok(Self { config, tls, schema, shown, patience })
     }
 
     /// The schema that the tables are in: a plain name, safe within SQL.
@@ -114,11 +133,16 @@ impl Address {
 
     /// Connects once. Tables are looked for in [`Address::schema`].
     pub(crate) async fn connect(&self) -> Result<(Client, Wire), StoreError> {
-        let connected = tokio::time::timeout(2 * PATIENCE, self.config.connect(self.tls.clone())).await;
+        let connected = tokio::time::timeout(self.patience, self.config.connect(self.tls.clone())).await;
         let (client, connection) = match connected {
             Ok(connected) => connected.map_err(|error| self.not_connected(error))?,
             Err(_) => {
-                let detail = format!("{} does not answer; see whether it runs", self.shown);
+                let detail = format!(
+                    "{} does not answer within {} s; see whether it runs, whether a firewall is in between, and whether \
+                     what listens there is Postgres",
+                    self.shown,
+                    self.patience.as_secs()
+                );
                 return Err(StoreError::new(StoreErrorKind::Timeout, CONNECT, detail));
             }
         };
@@ -127,10 +151,13 @@ impl Address {
 
     fn not_connected(&self, error: Error) -> StoreError {
         if error.code().is_some() {
-            return failed(CONNECT)(error);
+            return failed_at(CONNECT, &self.shown)(error);
         }
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        let remedy = "see whether it runs there, and whether the URL and its sslmode are right";
+        let remedy = match cause.as_str() {
+            "password missing" => "it asks for one: give it in the URL, postgres://USER:PASSWORD@HOST",
+            _ => "see whether it runs there, and whether the URL and its sslmode are right",
+        };
         let detail = format!("{}: {error}: {cause}; {remedy}", self.shown);
         StoreError::new(StoreErrorKind::Unavailable, CONNECT, detail).caused_by(error)
     }
@@ -249,12 +276,22 @@ mod tests {
             "postgres://a:hunter2@127.0.0.1/b?schema=x;drop",
             "postgres://a:hunter2@127.0.0.1/b?sslmode=verify-ca&sslrootcert=%2Fno%2Fsuch%2Ffile",
             "postgres://a:hunter2@127.0.0.1/b?colour=blue",
+            "postgres://a:x@hunter2@127.0.0.1/b",
         ] {
             let error = Address::parse(url).err().expect("it is refused");
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
             assert!(error.to_string().contains("write the URL as postgres://user:password@"), "{error}");
             assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         }
+    }
+
+    #[test]
+    fn connecting_has_an_end() {
+        let patience = |url: &str| Address::parse(url).expect("a URL").patience;
+        assert_eq!(patience("postgres://a@127.0.0.1/b"), PATIENCE);
+        assert_eq!(patience("postgres://a@127.0.0.1,127.0.0.2/b"), IN_ALL);
+        let given = "postgres://a@127.0.0.1,127.0.0.2/b?connect_timeout=4";
+        assert_eq!(patience(given), Duration::from_secs(8));
     }
 
     #[test]

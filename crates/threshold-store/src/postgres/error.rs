@@ -9,6 +9,13 @@ pub(crate) fn failed(operation: &'static str) -> impl Fn(Error) -> StoreError + 
     move |error| StoreError::new(kind(&error), operation, detail(&error)).caused_by(error)
 }
 
+/// An error while doing `operation` at `place`.
+pub(super) fn failed_at(operation: &'static str, place: &str) -> impl Fn(Error) -> StoreError {
+    move |error| {
+        StoreError::new(kind(&error), operation, format!("{place}: {}", detail(&error))).caused_by(error)
+    }
+}
+
 /// The same error for another caller whose entries went the same way.
 pub(crate) fn again(error: &StoreError, operation: &'static str) -> StoreError {
     let cause: Option<&Error> = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());

@@ -58,7 +58,7 @@ pub(crate) async fn migrate(
     let secret = secrets.secret.to_be_bytes();
     let is = |secret: u128| stored.as_deref() == Some(secret.to_be_bytes().as_slice());
     if stored.is_some() && !is(secrets.secret) && !secrets.previous.is_some_and(is) {
-        return Err(misconfigured(address, part, OTHER_SECRET));
+        return Err(other_secret(address, part));
     }
     if steps.is_empty() && is(secrets.secret) {
         return Ok(());
@@ -97,6 +97,11 @@ async fn make_schema(transaction: &Transaction<'_>, address: &Address) -> Result
         transaction.batch_execute(&sql).await.map_err(refused(address, "make tables"))?;
     }
     Ok(())
+}
+
+/// The tables belong to another secret.
+pub(super) fn other_secret(address: &Address, part: &Part) -> StoreError {
+    misconfigured(address, part, OTHER_SECRET)
 }
 
 fn misconfigured(address: &Address, part: &Part, what: &str) -> StoreError {

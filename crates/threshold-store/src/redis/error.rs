@@ -14,6 +14,30 @@ pub(crate) fn failed(operation: &'static str) -> impl Fn(RedisError) -> StoreErr
     }
 }
 
+/// Why there is no connection, and what to do about it.
+pub(super) fn not_connected(error: &RedisError) -> String {
+    let what = match error.is_timeout() {
+        true => "it does not answer".to_owned(),
+        false => error.to_string(),
+    };
+    let has = |words: &str| what.contains(words);
+    let remedy = match remedy(error) {
+        "" if has("DB index is out of range") => {
+            "name a database that it has, or raise `databases` in its configuration"
+        }
+        "" if has("failed to lookup address") => "check the name of the host in the URL",
+        "" if has("cluster support disabled") => "it is a single server: write redis:// for redis+cluster://",
+        "" if has("does not point to a sentinel") => {
+            "name the Sentinels, which listen on port 26379 unless told otherwise, or write redis:// for a single server"
+        }
+        "" => {
+            "see that it runs there and is Redis, and that both sides use TLS (rediss://, tls=true) or neither does"
+        }
+        remedy => remedy,
+    };
+    format!("{what}; {remedy}")
+}
+
 /// The same error for another caller of the same group.
 pub(super) fn again(error: &StoreError) -> StoreError {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RedisError>());
@@ -29,7 +53,12 @@ const RIGHTS: &str =
 
 /// What an error says, with the prefix that this store has.
 pub(super) fn said(error: &StoreError, prefix: &str) -> String {
-    error.to_string().replace("~PREFIX:", &format!("~{prefix}:"))
+    with_prefix(&error.to_string(), prefix)
+}
+
+/// What is said, with the prefix that this store has.
+pub(super) fn with_prefix(said: &str, prefix: &str) -> String {
+    said.replace("~PREFIX:", &format!("~{prefix}:"))
 }
 
 /// True if the server certainly did nothing and may do it soon: the same may be sent again.

@@ -361,11 +361,11 @@ fn down(why: &str) -> RedisError {
 }
 
 fn unreachable(place: &Place, error: RedisError) -> StoreError {
-    let known = failed("connect to Redis")(error);
-    let kind = match known.kind() {
+    let why = error::with_prefix(&error::not_connected(&error), &place.prefix);
+    let kind = match failed("connect to Redis")(error).kind() {
         StoreErrorKind::Corrupt => StoreErrorKind::Unavailable,
         kind => kind,
     };
     let at = place.nodes.join(", ");
-    StoreError::new(kind, "connect to Redis", format!("{at}: {}", error::said(&known, &place.prefix)))
+    StoreError::new(kind, "connect to Redis", format!("{at}: {why}"))
 }

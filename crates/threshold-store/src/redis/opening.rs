@@ -7,6 +7,7 @@ use super::error::{failed, said};
 use super::line::Line;
 use super::losses::Losses;
 use crate::check::{Check, all_well};
+use crate::open::SecretPair;
 
 /// The oldest version that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
@@ -25,7 +26,7 @@ pub(super) async fn look(line: &Line) -> Result<(), StoreError> {
 }
 
 /// Everything that is looked at.
-pub(super) async fn checks(line: &Line) -> Vec<Check> {
+pub(crate) async fn checks(line: &Line) -> Vec<Check> {
     let mut checks = Vec::new();
     let prefix = &line.place().prefix;
     match info(line).await {
@@ -157,13 +158,32 @@ pub(super) async fn keep_secret(
         .arg(previous.map(shown).unwrap_or_default());
     let kept =
         line.ask(cmd).await.and_then(|value| Ok(String::from_redis_value(value)?)).map_err(failed(OPEN))?;
-    if kept == shown(secret) {
-        return Ok(());
+    match kept == shown(secret) {
+        true => Ok(()),
+        false => Err(other_secret(line)),
     }
+}
+
+/// Whether the secret is the one that is kept. Nothing is written.
+pub(super) async fn secret(line: &Line, secrets: SecretPair<'_>) -> Check {
+    let mut cmd = Cmd::new();
+    cmd.arg("GET").arg(format!("{}:secret", line.place().prefix));
+    match line.ask(cmd).await.and_then(|value| Ok(Option::<String>::from_redis_value(value)?)) {
+        Ok(kept) => Check::secret(fingerprint(kept), secrets, || other_secret(line).to_string()),
+        Err(error) => Check::bad("secret", said(&failed(OPEN)(error), &line.place().prefix)),
+    }
+}
+
+/// A fingerprint as it is kept. What is none belongs to nobody.
+pub(crate) fn fingerprint(kept: Option<String>) -> Option<u128> {
+    kept.map(|kept| u128::from_str_radix(&kept, 16).unwrap_or_default())
+}
+
+fn other_secret(line: &Line) -> StoreError {
     let detail = format!(
         "what is kept under {:?} was made with another secret; give the secret it was made with, give that one as the \
          previous, or choose another prefix=",
         line.place().prefix
     );
-    Err(StoreError::new(StoreErrorKind::Misconfigured, OPEN, detail))
+    StoreError::new(StoreErrorKind::Misconfigured, OPEN, detail)
 }

@@ -40,13 +40,21 @@ const FORMS: &str = "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], redis
      redis+sentinel://HOST:PORT,HOST:PORT/MASTER[/DATABASE] or redis+cluster://HOST:PORT,HOST:PORT, \
      each with ?prefix=NAME&timeout=MILLISECONDS&tls=true&ca=FILE as needed";
 
+const ENCODE: &str = "the user or the password has a character that ends it too early; write it percent-encoded, / as \
+     %2F, ? as %3F, # as %23 and @ as %40";
+
 impl Place {
-    /// Reads a URL.
+    /// Reads a URL. No error holds anything of the password.
     pub(crate) fn read(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        // Nothing of it is named here: it may be a part of the password.
+        let in_query = |pair: &str| pair.contains('@') && !pair.starts_with("ca=");
+        if path.contains('@') || query.split('&').any(in_query) || login.contains('#') {
+            return Err(wrong(ENCODE));
+        }
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let (shape, port) = match scheme {
             "redis" | "rediss" => (Shape::Single, 6379),
@@ -125,8 +133,9 @@ fn nodes(hosts: &str, port: u16) -> Result<Vec<String>, StoreError> {
     let node = |host: &str| {
         let name = if host.starts_with('[') { host.rsplit(']').next().unwrap_or("") } else { host };
         match name.rsplit_once(':') {
+            // Not named: where the host was forgotten it is the password.
             Some((_, number)) if number.parse::<u16>().is_err() => {
-                Err(wrong(&format!("{number:?} is no port")))
+                Err(wrong("what is behind the colon of the host is no port"))
             }
             Some(_) => Ok(host.to_owned()),
             None => Ok(format!("{host}:{port}")),
@@ -184,5 +193,23 @@ mod tests {
             let error = Place::read(url).expect_err(url).to_string();
             assert!(error.contains("redis+cluster://HOST"), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn a_password_that_ends_too_early_is_told_of_and_not_shown() {
+        for url in [
+            "redis://me:x/hunter2@host:1",
+            "redis://me:x@y/hunter2@host:1",
+            "redis://me:x?hunter2@host:1",
+            "redis://me:x?hunter2=y@host:1",
+            "redis://me:x#hunter2@host:1",
+            "redis+sentinel://me:x/hunter2@host:1/main",
+        ] {
+            let error = Place::read(url).expect_err(url).to_string();
+            assert!(error.contains("percent-encoded") && !error.contains("hunter2"), "{url}: {error}");
+        }
+        let error = Place::read("redis://me:hunter2").expect_err("no host").to_string();
+        assert!(error.contains("no port") && !error.contains("hunter2"), "{error}");
+        assert!(Place::read("redis://me:x%2Fy@host?ca=a@b").is_ok());
     }
 }

@@ -9,6 +9,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction,
 use threshold_core::{Secret, StoreError, StoreErrorKind};
 
 use super::error::failed;
+use crate::check::Check;
+use crate::open::SecretPair;
 
 /// What tells files of one kind from others.
 pub(crate) struct Format {
@@ -151,20 +153,26 @@ impl Place {
         Ok(())
     }
 
-    /// Takes one step, and says whether it was one. The version is read again in each: another process may be at it too.
-    fn migrate_once(&self, connection: &mut Connection) -> Result<bool, StoreError> {
-        let Format { application, migrations, open, .. } = self.format;
-        let transaction = begin(connection).map_err(failed(open))?;
-        let state = file_state(&transaction).map_err(failed(open))?;
+    /// What a file still needs, if it is one of ours.
+    fn steps(&self, state: &FileState) -> Result<&'static [&'static str], StoreError> {
+        let Format { application, migrations, .. } = self.format;
         if !state.empty && state.application != *application {
             return Err(self.misconfigured("is a database of something else; give another path"));
         }
-        let Some(steps) = usize::try_from(state.version).ok().and_then(|from| migrations.get(from..)) else {
-            return Err(self.misconfigured(
+        let steps = usize::try_from(state.version).ok().and_then(|from| migrations.get(from..));
+        steps.ok_or_else(|| {
+            self.misconfigured(
                 "was written by a newer version of Threshold; run that version, or restore a backup from before it",
-            ));
-        };
-        let Some(step) = steps.first() else { return Ok(false) };
+            )
+        })
+    }
+
+    /// Takes one step, and says whether it was one. The version is read again in each: another process may be at it too.
+    fn migrate_once(&self, connection: &mut Connection) -> Result<bool, StoreError> {
+        let Format { application, open, .. } = self.format;
+        let transaction = begin(connection).map_err(failed(open))?;
+        let state = file_state(&transaction).map_err(failed(open))?;
+        let Some(step) = self.steps(&state)?.first() else { return Ok(false) };
         let take = || {
             transaction.execute_batch(step)?;
             transaction.pragma_update(None, "application_id", application)?;
@@ -174,22 +182,37 @@ impl Place {
         take().map(|()| true).map_err(failed(open))
     }
 
+    /// The fingerprint that is there.
+    fn kept(&self, on: &Connection) -> rusqlite::Result<Option<u128>> {
+        let sql = format!("SELECT secret FROM {}", self.format.about);
+        let kept: Option<[u8; 16]> = on.query_row(&sql, [], |row| row.get(0)).optional()?;
+        Ok(kept.map(u128::from_be_bytes))
+    }
+
+    /// The fingerprint in a file that is there, if it is one of ours. The file and those beside it stay as they are.
+    fn look(&self) -> Result<Option<u128>, StoreError> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let refused = |error| self.refused(error);
+        let connection = Connection::open_with_flags(untouched(&self.path), flags).map_err(refused)?;
+        let state = file_state(&connection).map_err(refused)?;
+        self.steps(&state)?;
+        match state.empty {
+            true => Ok(None),
+            false => self.kept(&connection).map_err(refused),
+        }
+    }
+
     /// Subjects and keys under another secret are others: nobody would find what is held against them.
     fn keep_secret(&self, connection: &mut Connection) -> Result<(), StoreError> {
         let Format { about, open, .. } = self.format;
         let transaction = begin(connection).map_err(failed(open))?;
-        let stored: Option<[u8; 16]> = transaction
-            .query_row(&format!("SELECT secret FROM {about}"), [], |row| row.get(0))
-            .optional()
-            .map_err(failed(open))?;
-        let stored = stored.map(u128::from_be_bytes);
+        let stored = self.kept(&transaction).map_err(failed(open))?;
         if stored == Some(self.secret) {
             return Ok(());
         }
         if stored.is_some() && stored != self.previous {
-            return Err(self.misconfigured(
-                "was made with another secret; give the secret it was made with, or give that one as the previous",
-            ));
+            return Err(self.misconfigured(OTHER_SECRET));
         }
         let sql = format!(
             "INSERT INTO {about} (one, secret, last) VALUES (1, ?, 0)
@@ -232,6 +255,43 @@ impl Place {
             }
         }
     }
+}
+
+const OTHER_SECRET: &str =
+    "was made with another secret; give the secret it was made with, or give that one as the previous";
+
+/// What a file is like, if it is there. Nothing is changed, and nobody who uses it is waited for.
+pub(crate) fn examine(format: &'static Format, path: &Path, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    if !path.is_file() {
+        return Vec::new();
+    }
+    // Whose it is is compared below.
+    let place = Place { format, path: path.to_owned(), secret: 0, previous: None };
+    let kept = match place.look() {
+        Ok(kept) => kept,
+        Err(error) => return vec![Check::bad("opens", error.to_string())],
+    };
+    let mut checks = vec![Check::good("opens", format!("it is a {}", format.noun))];
+    let other = || place.misconfigured(OTHER_SECRET).to_string();
+    checks.extend(secrets.map(|secrets| Check::secret(kept, secrets, other)));
+    checks
+}
+
+/// The URI that has SQLite read a file as if nobody could change it: it takes no locks and makes no files beside it. What
+/// is still in the log is not seen; the fingerprint never is only there, as opening moves it into the file.
+fn untouched(path: &Path) -> String {
+    use std::fmt::Write as _;
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            // Writing to a String cannot fail.
+            _ => drop(write!(uri, "%{byte:02X}")),
+        }
+    }
+    uri + "?immutable=1"
 }
 
 /// What tells whether a file is ours, and how old.

@@ -76,7 +76,9 @@ fn nodes_that_count_for_themselves_multiply_it() {
     let leased = only(three, "layer = \"user\"\nrate = \"10/min\"\nconsistency = \"leased\"");
     assert_eq!(
         leased.notes,
-        ["nodes hold leases: together they stay within it; at once they have 9 of it, and what one of them does not use of its slice within 1s is lost"]
+        [
+            "nodes hold leases: together they stay within it; at once they have 9 of it, and what one of them does not use of its slice within 1s is lost"
+        ]
     );
     // A store in memory is no other node's.
     let memory = only("[store]\nnodes = 3", &exact);

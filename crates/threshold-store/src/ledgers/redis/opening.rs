@@ -6,8 +6,11 @@ use redis::{Cmd, ErrorKind, FromRedisValue as _, ServerErrorKind};
 use threshold_core::{StoreError, StoreErrorKind};
 
 use super::script::{self, ask, base};
+use crate::check::Check;
+use crate::open::SecretPair;
 use crate::redis::error::failed;
 use crate::redis::line::Line;
+use crate::redis::opening::fingerprint;
 
 const OPEN: &str = "open the ledger in Redis";
 
@@ -58,19 +61,39 @@ pub(super) async fn keep_secret(
     let mut cmd = script::OPEN.call(&base(line));
     cmd.arg(shown(secret)).arg(previous.map(shown).unwrap_or_default()).arg(FORMAT);
     let (format, kept): (u32, String) = ask(line, cmd).await.map_err(failed(OPEN))?;
-    let prefix = &line.place().prefix;
     if format > FORMAT {
-        return Err(misconfigured(format!(
-            "what is kept under {prefix:?} was written by a newer version of Threshold; run that version"
-        )));
+        return Err(newer(line));
     }
-    if kept != shown(secret) {
-        return Err(misconfigured(format!(
-            "what is kept under {prefix:?} was made with another secret; give the secret it was made with, give that one \
-             as the previous, or choose another prefix="
-        )));
+    match kept == shown(secret) {
+        true => Ok(()),
+        false => Err(other_secret(line)),
     }
-    Ok(())
+}
+
+/// Whether the secret is the one that is kept. Nothing is written.
+pub(super) async fn secret(line: &Line, secrets: SecretPair<'_>) -> Check {
+    let mut cmd = Cmd::new();
+    cmd.arg("HMGET").arg(format!("{}meta", base(line))).arg("format").arg("secret");
+    match ask::<(Option<u32>, Option<String>)>(line, cmd).await {
+        Ok((Some(format), _)) if format > FORMAT => Check::bad("secret", newer(line).to_string()),
+        Ok((_, kept)) => Check::secret(fingerprint(kept), secrets, || other_secret(line).to_string()),
+        Err(error) => Check::bad("secret", failed(OPEN)(error).to_string()),
+    }
+}
+
+fn newer(line: &Line) -> StoreError {
+    misconfigured(format!(
+        "what is kept under {:?} was written by a newer version of Threshold; run that version",
+        line.place().prefix
+    ))
+}
+
+fn other_secret(line: &Line) -> StoreError {
+    misconfigured(format!(
+        "what is kept under {:?} was made with another secret; give the secret it was made with, give that one as the \
+         previous, or choose another prefix=",
+        line.place().prefix
+    ))
 }
 
 fn misconfigured(detail: String) -> StoreError {
