@@ -32,7 +32,8 @@ pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let cell = |(name, keys): (String, usize)| -> Outcome<Cell> {
         let ours = ours(&server, keys, &runtime)?;
         let plain = Plain::open(folder, &server, keys)?;
-        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender("threshold", callers)).into();
+        let mut contenders: Vec<Contender> =
+            CALLERS.map(|callers| ours.contender("threshold", callers)).into();
         let name_of_plain = format!("one upsert for each, {} clients", plain.clients);
         contenders.push(Contender { name: name_of_plain, run: Box::new(move |time| plain.run(time)) });
         Ok(Cell { name, contenders, bounds: [5.0, 10.0] })

@@ -22,7 +22,8 @@ pub(super) fn cells(folder: &Folder, quick: bool) -> Outcome<Vec<Cell>> {
     let cell = |(name, keys): (String, usize)| -> Outcome<Cell> {
         let ours = ours(folder.path(), keys, &runtime)?;
         let mut plain = Plain::open(folder.path(), keys)?;
-        let mut contenders: Vec<Contender> = CALLERS.map(|callers| ours.contender("threshold", callers)).into();
+        let mut contenders: Vec<Contender> =
+            CALLERS.map(|callers| ours.contender("threshold", callers)).into();
         let run = Box::new(move |time| plain.run(time));
         contenders.push(Contender { name: "one transaction for each".to_owned(), run });
         Ok(Cell { name, contenders, bounds: [10.0, 20.0] })
