@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `lease`, `leases` | slices of budgets that the node holds, and how it comes by them |
 //! | `seen` | what the store said of each key last |
-//! | `without` | how a node goes on when its store is gone, and what it tells the store afterwards |
+//! | `without`, `debts` | how a node goes on when its store is gone, and what it tells the store afterwards |
 //! | `cache` | the second store: refusals for other nodes, counters when the first is gone |
 //! | `component`, `breaker` | whether a store is asked at all |
 //!
@@ -14,6 +14,7 @@
 mod breaker;
 mod cache;
 mod component;
+mod debts;
 mod keys;
 mod lease;
 mod leases;
@@ -31,6 +32,7 @@ use threshold_core::{
 use crate::clock::SystemClock;
 use crate::memory::MemoryStore;
 use component::Component;
+use debts::Debts;
 use leases::Leases;
 use seen::Seen;
 
@@ -68,8 +70,12 @@ pub struct NodeStore<S, C = SystemClock> {
     seen: Seen,
     /// The node's shares of limits, while the store is gone.
     shares: MemoryStore<C>,
-    /// Until when the store may have to be told what was admitted without it.
+    /// What was admitted by them and has not been charged to the store yet, and until when there may be some.
+    debts: Debts,
     unsettled: AtomicU64,
+    /// The last loss of the store that was noticed, and when by the node's clock.
+    loss: AtomicU64,
+    loss_noticed: AtomicU64,
     /// Limits that each node counts for itself.
     local: MemoryStore<C>,
     clock: C,
@@ -123,7 +129,10 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             settings,
             seen: Seen::new(),
             shares,
+            debts: Debts::new(),
             unsettled: AtomicU64::new(0),
+            loss: AtomicU64::new(0),
+            loss_noticed: AtomicU64::new(0),
             local,
             clock,
             degraded: AtomicU64::new(0),

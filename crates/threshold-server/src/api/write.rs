@@ -134,7 +134,7 @@ impl Told<'_> {
 pub(super) fn charged(one: &Charged) -> Json {
     json!({
         "allowed": one.allowed,
-        "charged": one.receipt.is_some(),
+        "charged": one.charged,
         "limit": one.limit,
         "layer": one.layer.map(Layer::word),
         "capacity": one.capacity,

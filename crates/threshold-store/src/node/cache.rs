@@ -39,17 +39,25 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
         let mut asked = Batch::default();
         for step in &strange {
-            let (key, algorithm) = denial(step)?;
-            asked.push(Step::new(key, algorithm, Action::Check)).ok()?;
+            let (believed, lasting, algorithm) = denial(step)?;
+            for key in [believed, lasting] {
+                asked.push(Step::new(key, algorithm, Action::Check).observed()).ok()?;
+            }
         }
         // A cache that fails has nothing to say.
         let known = self.ask_cache(cache, cache.inner().peek(&asked)).await.ok()?;
-        for (step, verdict) in strange.iter().zip(&known.verdicts) {
-            if let Retry::After(span) = verdict.retry {
-                self.seen.told(step, (known.at, span), now);
+        let mut denied = false;
+        for (step, verdicts) in strange.iter().zip(known.verdicts.chunks(2)) {
+            let span = |place: usize| match verdicts.get(place).map(|verdict| verdict.retry) {
+                Some(Retry::After(span)) => span,
+                _ => Span::ZERO,
+            };
+            if !span(0).is_zero() {
+                denied = true;
+                self.seen.told(step, known.at, (span(0), span(1)), now);
             }
         }
-        if known.admitted() { None } else { self.seen.denied(batch, now) }
+        if denied { self.seen.denied(batch, now) } else { None }
     }
 
     /// Tells other nodes what the store refused or has nothing left of.
@@ -58,12 +66,13 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         let mut told = Batch::default();
         for (step, verdict) in batch.steps().iter().zip(&outcome.verdicts) {
             let refused = refusal((step, verdict), outcome.charged).filter(|(span, _)| !span.is_zero());
-            let (Some((span, _)), Some((key, _))) = (refused, denial(step)) else { continue };
-            let rate = Rate::new(1, span.min(LONGEST_DENIAL));
-            let lasting = rate.ok().and_then(|rate| Algorithm::token_bucket(&rate).ok());
-            if let Some(algorithm) = lasting {
-                // Observed, so that one that is known already does not keep the others out.
-                let _ = told.push(Step::consume(key, algorithm, NonZeroU64::MIN).observed());
+            let (Some((span, _)), Some((believed, lasting, _))) = (refused, denial(step)) else { continue };
+            for (key, span) in [(believed, span.min(LONGEST_DENIAL)), (lasting, span)] {
+                let rate = Rate::new(1, span).ok();
+                if let Some(algorithm) = rate.and_then(|rate| Algorithm::token_bucket(&rate).ok()) {
+                    // Observed, so that one that is known already does not keep the others out.
+                    let _ = told.push(Step::consume(key, algorithm, NonZeroU64::MIN).observed());
+                }
             }
         }
         if !told.steps().is_empty() {
@@ -71,23 +80,29 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
     }
 
-    /// Has the second store judge and charge what the first cannot.
+    /// Has the second store judge and charge what the first cannot: by the half of each limit, because nodes that lose this
+    /// one too go on with the other.
     pub(super) async fn continue_on_cache(&self, batch: &Batch) -> Option<Outcome> {
         let cache = self.cache()?;
-        let outcome = self.ask_cache(cache, cache.inner().apply(batch)).await.ok()?;
+        let mut halves = batch.clone();
+        for step in halves.steps_mut() {
+            step.algorithm = step.algorithm.share(2).unwrap_or(step.algorithm);
+        }
+        let outcome = self.ask_cache(cache, cache.inner().apply(&halves)).await.ok()?;
         self.seen.learn(batch, &outcome, self.clock.now());
         Some(Outcome { source: Source::Fallback, ..outcome })
     }
 }
 
-/// Where the refusal of a step is kept, as a bucket of one that is empty for as long as the refusal lasts. By what it was
-/// refused and for how much is in the key: a limit that was raised has not been refused.
-fn denial(step: &Step) -> Option<(Key, Algorithm)> {
+/// Where the refusal of a step is kept, as buckets of one: empty for as long as it is to be believed, and for as long as it
+/// lasts. By what it was refused and for how much is in the key: a limit that was raised has not been refused.
+fn denial(step: &Step) -> Option<(Key, Key, Algorithm)> {
     let plain =
         is_exact(step) && step.mode == Mode::Enforce && !matches!(step.algorithm, Algorithm::Concurrency(_));
     let rate = Rate::new(1, Span::SECOND).ok().filter(|_| plain)?;
     let purpose = mark(&step.algorithm) ^ step.action.cost().wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    Some((step.key.beside(purpose), Algorithm::token_bucket(&rate).ok()?))
+    let keys = (step.key.beside(purpose), step.key.beside(purpose.rotate_left(17)));
+    Some((keys.0, keys.1, Algorithm::token_bucket(&rate).ok()?))
 }
 
 /// A verdict that lets pass.

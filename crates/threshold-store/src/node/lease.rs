@@ -7,6 +7,8 @@
 
 use threshold_core::{Algorithm, Leasable, Span, Timestamp, Verdict};
 
+use super::seen::LONGEST_DENIAL;
+
 /// What a node's clock may be slower than the store's by, at most: one part in so many.
 pub const DRIFT: u64 = 512;
 
@@ -76,8 +78,13 @@ pub(super) struct Lease {
     asked_at: Timestamp,
     /// Spent since then.
     spent: u64,
-    /// Nothing is to be had before.
+    /// Costs of so much are refused until then, as the store said.
     dry_until: Timestamp,
+    dry_cost: u64,
+    /// When it is asked again whether that still holds: it may have been reset or raised elsewhere.
+    ask_at: Timestamp,
+    /// When something was spent last.
+    last_spent: Timestamp,
     /// True since the store refused, until it has more than everybody's part again.
     scarce: bool,
     /// What was left for everyone when the store was asked last, and when all is as new, by the node's clock.
@@ -121,6 +128,9 @@ impl Lease {
             asked_at: now,
             spent: 0,
             dry_until: Timestamp::default(),
+            dry_cost: 1,
+            ask_at: Timestamp::default(),
+            last_spent: Timestamp::default(),
             scarce: false,
             left: 0,
             full_at: now,
@@ -135,20 +145,26 @@ impl Lease {
         let held = self.held();
         if held >= cost {
             let low = held - cost < self.asked / 2 && self.slices[1].tokens == 0;
-            if low && may_renew && !self.asking && now >= self.dry_until {
+            if low && may_renew && !self.asking && now >= self.ask_at {
                 return Answer::Renew(self.ask(1, now));
             }
             self.take(cost);
+            self.last_spent = self.last_spent.max(now);
             return Answer::Spent;
         }
         if self.asking {
             return Answer::Wait;
         }
-        if now < self.dry_until {
-            return Answer::Dry(self.dry_until.since(now));
+        if now < self.ask_at && cost >= self.dry_cost {
+            return Answer::Dry(self.dry_until.since(now).max(Span::TICK));
         }
         // All of it: what is held may have ended when the answer comes.
         Answer::Ask(self.ask(cost, now))
+    }
+
+    /// The limit has other numbers now. What is held was charged and lasts no longer than it did.
+    pub(super) fn change(&mut self, terms: Terms) {
+        (self.terms, self.scarce, self.ask_at) = (terms, false, Timestamp::default());
     }
 
     /// Drops what has ended: it was charged, and nobody may spend it any more.
@@ -156,7 +172,7 @@ impl Lease {
     fn let_go(&mut self, now: Timestamp) {
         if self.slices[0].tokens == 0 || now >= self.slices[0].ends {
             self.slices[0] = std::mem::take(&mut self.slices[1]);
-            self.first_since = now;
+            self.first_since = now.max(self.last_spent);
             if now >= self.slices[0].ends {
                 self.slices[0] = Slice::default();
             }
@@ -203,7 +219,8 @@ impl Lease {
         self.scarce &= verdict.remaining <= self.terms.fair;
         if self.scarce {
             // Others wait for the rest: it is worth asking again when something has come together for everybody.
-            self.dry_until = now.plus(Span::from_micros(leasable.life.as_micros() / 2));
+            self.ask_at = now.plus(Span::from_micros(leasable.life.as_micros() / 2));
+            (self.dry_until, self.dry_cost) = (self.ask_at, 1);
         }
         let late = self.late(leasable.life, grant, now);
         let life = match leasable.algorithm {
@@ -214,11 +231,11 @@ impl Lease {
         let slice = Slice { tokens, ends: sent.plus(shortened(life)), granted: *granted };
         match self.slices {
             [Slice { tokens: 0, .. }, Slice { tokens: 0, .. }] => {
-                (self.slices[0], self.first_since) = (slice, now);
+                (self.slices[0], self.first_since) = (slice, now.max(self.last_spent));
             }
             [_, Slice { tokens: 0, .. }] => self.slices[1] = slice,
             // Nobody asks while there are two; what is older is lost.
-            [_, second] => (self.slices, self.first_since) = ([second, slice], now),
+            [_, second] => (self.slices, self.first_since) = ([second, slice], now.max(self.last_spent)),
         }
         late
     }
@@ -253,6 +270,8 @@ impl Lease {
         // What is left is taken by whoever comes first.
         (self.asking, self.scarce) = (rest.is_some(), true);
         self.dry_until = now.plus(self.until_worth_it(cost, (asked, retry)));
+        self.dry_cost = cost.max(1);
+        self.ask_at = self.dry_until.min(now.plus(LONGEST_DENIAL));
         rest
     }
 
@@ -278,7 +297,7 @@ impl Lease {
     /// Gives back `cost` of what was spent at `at`, by the node's clock. What was spent from a slice that is gone is lost:
     /// in another it would last longer than it may.
     pub(super) fn give_back(&mut self, cost: u64, at: Timestamp) {
-        if at >= self.first_since && self.slices[0].ends > at {
+        if at > self.first_since && self.slices[0].ends > at {
             self.slices[0].tokens += cost;
             self.spent = self.spent.saturating_sub(cost);
         }
@@ -303,7 +322,7 @@ impl Lease {
     /// True if nothing is held, asked for or known any more.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let ended = |slice: &Slice| slice.tokens == 0 || now >= slice.ends;
-        !self.asking && self.slices.iter().all(ended) && now >= self.dry_until
+        !self.asking && self.slices.iter().all(ended) && now >= self.ask_at
     }
 }
 

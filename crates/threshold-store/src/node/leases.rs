@@ -21,6 +21,9 @@ const SHARDS: usize = 64;
 /// The most keys with a lease in one shard; what comes beyond asks the store for every decision.
 const ROOM: usize = 4_096;
 
+/// How often one decision asks for a slice; then it is made without.
+const MOST_ASKED: u32 = 3;
+
 /// What the node holds of every key's budget.
 pub(super) struct Leases {
     shards: Box<[Shard]>,
@@ -43,6 +46,13 @@ struct Held {
     lease: Lease,
     /// Who waits for what comes of asking.
     waiting: Vec<Waker>,
+}
+
+impl Held {
+    /// True if nothing of it matters any more, and nobody waits for it.
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.waiting.is_empty() && self.lease.is_over(now)
+    }
 }
 
 /// What leases have done.
@@ -103,7 +113,7 @@ impl Leases {
             Some(held) => held,
             None => {
                 if shard.len() >= ROOM {
-                    shard.retain(|_, held| !held.lease.is_over(now));
+                    shard.retain(|_, held| !held.is_over(now));
                 }
                 if shard.len() >= ROOM {
                     return None;
@@ -114,8 +124,7 @@ impl Leases {
         };
         let lease = &mut held.lease;
         if !lease.terms.is_for(whole) {
-            // What is held was charged and lasts no longer than it did.
-            lease.terms = Terms::new(whole, self.life, self.nodes);
+            lease.change(Terms::new(whole, self.life, self.nodes));
         }
         let limit = lease.terms.leasable().map_or(0, |leasable| leasable.algorithm.capacity());
         if cost > limit {
@@ -147,7 +156,7 @@ impl Leases {
 
     /// Drops what is over, of one shard after the other.
     pub(super) fn sweep(&self, now: Timestamp) {
-        self.shards.iter().for_each(|shard| shard.0.lock().retain(|_, held| !held.lease.is_over(now)));
+        self.shards.iter().for_each(|shard| shard.0.lock().retain(|_, held| !held.is_over(now)));
     }
 
     /// What the slices of `key` are charged by.
@@ -159,7 +168,8 @@ impl Leases {
     fn surrender(&self, now: Timestamp) -> Vec<(Key, Algorithm, Slice)> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            for (key, held) in shard.0.lock().drain() {
+            for (key, mut held) in shard.0.lock().drain() {
+                held.waiting.drain(..).for_each(Waker::wake);
                 let Some(algorithm) = held.lease.terms.leasable().map(|leasable| leasable.algorithm) else {
                     continue;
                 };
@@ -169,6 +179,11 @@ impl Leases {
             }
         }
         all
+    }
+
+    /// Nobody asks after all.
+    fn give_up(&self, key: &Key) {
+        drop(Asking { leases: self, key: *key, told: false });
     }
 
     /// Waits until nobody asks for slices of `key`.
@@ -210,7 +225,7 @@ impl Drop for Asking<'_> {
 impl<S: Store, C: Clock> NodeStore<S, C> {
     /// Judges and charges a leased step; says when it was spent, by the node's clock.
     pub(super) async fn spend(&self, step: &Step, cost: u64) -> Result<(Verdict, Timestamp), StoreError> {
-        let mut may_renew = true;
+        let (mut may_renew, mut asked) = (true, 0);
         loop {
             let now = self.clock.now();
             let Some((answer, verdict)) = self.leases.spend(step, (cost, may_renew), now) else {
@@ -224,7 +239,15 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
                     may_renew = false;
                 }
                 Answer::Wait => self.leases.wait(&step.key).await,
-                Answer::Ask(slice) => self.ask_for_slice(step, slice, cost).await?,
+                // Slices that have ended when they arrive are of no use, however many there are.
+                Answer::Ask(_) if asked == MOST_ASKED => {
+                    self.leases.give_up(&step.key);
+                    return Ok((self.spend_without_lease(step).await?, Timestamp::default()));
+                }
+                Answer::Ask(slice) => {
+                    asked += 1;
+                    self.ask_for_slice(step, slice, cost).await?;
+                }
             }
         }
     }

@@ -82,7 +82,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     pub(super) async fn apply_mixed(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         let ways = Ways::of(batch);
         let mut judging = Judging::new(batch, self.clock.now());
-        let mut spent = Spent::new();
+        let (mut spent, mut shared) = (Spent::new(), Vec::new());
         for place in &ways.leased {
             let step = &batch.steps()[*place];
             match self.spend(step, step.action.cost()).await {
@@ -93,9 +93,13 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
                     }
                 }
                 Err(error) => match self.apply_without(&Batch::from(*step), error).await {
-                    Ok(outcome) => judging.take(&[*place], &outcome),
+                    Ok(outcome) => {
+                        judging.take(&[*place], &outcome);
+                        shared.push((*step, outcome));
+                    }
                     Err(error) => {
                         self.give_back(batch, &spent);
+                        shared.iter().for_each(|(step, outcome)| self.give_back_share(step, outcome));
                         return Err(error);
                     }
                 },
@@ -116,6 +120,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
         if asked.is_err() || judging.refuses() {
             self.give_back(batch, &spent);
+            shared.iter().for_each(|(step, outcome)| self.give_back_share(step, outcome));
             if let Some(counted) = counted {
                 self.local.refund_now(&own, &counted);
             }

@@ -145,10 +145,10 @@ impl Seen {
         shard.insert(*key, entry);
     }
 
-    /// A refusal that another node was given: `step` is refused for `span`.
-    pub(super) fn told(&self, step: &Step, (at, span): (Timestamp, Span), now: Timestamp) {
-        let until = now.plus(span);
-        let denied = (until.min(now.plus(LONGEST_DENIAL)), step.action.cost().max(1));
+    /// A refusal that another node was given: it is to be believed for the first span, and lasts for the second.
+    pub(super) fn told(&self, step: &Step, at: Timestamp, (believed, span): (Span, Span), now: Timestamp) {
+        let until = now.plus(span.max(believed));
+        let denied = (now.plus(believed.min(LONGEST_DENIAL)), step.action.cost().max(1));
         let mark = mark(&step.algorithm);
         let entry = Entry { mark, learned: now, at, remaining: 0, full: until, denied, retry: until };
         self.keep(&step.key, entry, now);

@@ -8,8 +8,8 @@ use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Mode, OnFailure, Outcome, Retry, Source, Span, Step, Store, StoreError,
-    Timestamp, Verdict,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Mode, OnFailure, Outcome, Rate, Retry, Source, Span,
+    Step, Store, StoreError, Timestamp, Verdict,
 };
 
 use super::cache::open;
@@ -39,11 +39,6 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         if batch.steps().iter().any(is_closed) {
             return Err(error);
         }
-        if let Some(cache) = self.cache()
-            && let Ok(outcome) = self.ask_cache(cache, cache.inner().peek(batch)).await
-        {
-            return Ok(Outcome { source: Source::Fallback, ..outcome });
-        }
         let (shares, places) = self.shares_of(batch);
         Ok(merge(batch, &places, &self.shares.peek_now(&shares)))
     }
@@ -51,12 +46,44 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     fn apply_shares(&self, batch: &Batch) -> Outcome {
         let (shares, places) = self.shares_of(batch);
         self.warm(batch, &shares, &places);
-        let outcome = merge(batch, &places, &self.shares.apply_now(&shares));
-        let now = self.clock.now();
-        for step in shares.steps() {
-            raise(&self.unsettled, now.plus(step.algorithm.memory()));
+        // One that has no share refuses; then nothing is charged to the others.
+        let judged =
+            match batch.steps().iter().enumerate().any(|(place, step)| has_none(step, place, &places)) {
+                true => self.shares.peek_now(&shares),
+                false => self.shares.apply_now(&shares),
+            };
+        let outcome = merge(batch, &places, &judged);
+        if outcome.charged {
+            self.owe(&shares, &judged);
         }
         outcome
+    }
+
+    /// Remembers what the store has to be charged with.
+    fn owe(&self, shares: &Batch, judged: &Outcome) {
+        let now = self.clock.now();
+        for (step, verdict) in shares.steps().iter().zip(&judged.verdicts) {
+            let charges = verdict.admitted() && !matches!(step.algorithm, Algorithm::Concurrency(_));
+            if charges && step.action.cost() > 0 {
+                let until = now.plus(step.algorithm.memory());
+                self.debts.add(&step.key, step.action.cost(), until, now);
+                raise(&self.unsettled, until);
+            }
+        }
+    }
+
+    /// Takes back what a step was charged without the store.
+    pub(super) fn give_back_share(&self, step: &Step, outcome: &Outcome) {
+        let (shares, _) = self.shares_of(&Batch::from(*step));
+        if outcome.charged {
+            self.shares.refund_now(&shares, outcome);
+            self.debts.forgive(&step.key, step.action.cost());
+        }
+    }
+
+    /// By how many each limit is divided: the nodes; and what they have without a second store is its other half.
+    fn sharers(&self) -> u32 {
+        self.settings.nodes.saturating_mul(if self.cache.is_some() { 2 } else { 1 })
     }
 
     /// The node's shares of the limits that have some, and where in the batch they are.
@@ -64,7 +91,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         let (mut shares, mut places) = (Batch::default(), Vec::new());
         for (place, step) in batch.steps().iter().enumerate() {
             if step.sharing.on_failure == OnFailure::Share
-                && let Some(algorithm) = step.algorithm.share(self.settings.nodes)
+                && let Some(algorithm) = step.algorithm.share(self.sharers())
                 && shares.push(Step { algorithm, ..*step }).is_ok()
             {
                 places.push(place);
@@ -98,42 +125,39 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
 
     #[cold]
     async fn settle_now(&self, batch: &Batch) -> Result<(), StoreError> {
-        let (shares, places) = self.shares_of(batch);
-        let found = self.shares.peek_now(&shares);
+        let now = self.clock.now();
         let mut owed = Batch::default();
-        for ((place, share), verdict) in places.iter().zip(shares.steps()).zip(&found.verdicts) {
-            let step = &batch.steps()[*place];
-            if let Some(charged) = NonZeroU64::new(charged(share, verdict)) {
-                let _ = owed.push(Step { action: Action::Consume(charged), ..*step }.observed());
+        for step in batch.steps() {
+            let debt = self.debts.take(&step.key, now).min(step.algorithm.capacity());
+            if let Some(debt) = NonZeroU64::new(debt) {
+                let _ = owed.push(Step { action: Action::Consume(debt), ..*step }.observed());
             }
         }
         if owed.steps().is_empty() {
             return Ok(());
         }
-        let told = self.store.inner().apply(&owed).await?;
-        self.settled(&owed, &told);
-        // What does not fit is charged as far as it does; the rest stays with the node's share.
+        let paid = self.drain(&owed).await;
+        if paid.is_err() {
+            for step in owed.steps() {
+                self.debts.add(&step.key, step.action.cost(), now.plus(step.algorithm.memory()), now);
+            }
+        }
+        paid
+    }
+
+    /// Charges the store with all of `owed` that there is: what does not fit is charged as far as it does.
+    async fn drain(&self, owed: &Batch) -> Result<(), StoreError> {
+        let told = self.store.inner().apply(owed).await?;
         let mut rest = Batch::default();
         for (step, verdict) in owed.steps().iter().zip(&told.verdicts) {
             if let (false, Some(left)) = (verdict.admitted(), NonZeroU64::new(verdict.remaining)) {
                 let _ = rest.push(Step { action: Action::Consume(left), ..*step });
             }
         }
-        if !rest.steps().is_empty() {
-            let told = self.store.inner().apply(&rest).await?;
-            self.settled(&rest, &told);
+        match rest.steps().is_empty() {
+            true => Ok(()),
+            false => self.store.inner().apply(&rest).await.map(drop),
         }
-        Ok(())
-    }
-
-    /// What the store was charged is no longer charged to the node's share: and only that, or every outage would begin with
-    /// a fresh one.
-    fn settled(&self, owed: &Batch, told: &Outcome) {
-        let (shares, places) = self.shares_of(owed);
-        let verdicts = places.iter().filter_map(|place| told.verdicts.get(*place)).copied().collect();
-        let charged =
-            Outcome { at: self.shares.now(), verdicts, charged: told.charged, ..Outcome::default() };
-        self.shares.refund_now(&shares, &charged);
     }
 
     /// Where the store may have lost what it acknowledged, closed limits start with nothing left.
@@ -146,22 +170,55 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
 
     #[cold]
     async fn exhaust(&self, batch: &Batch, lost: Timestamp) -> Result<(), StoreError> {
+        // By the node's own clock, and from when it noticed: other clocks may show another time.
         let now = self.clock.now();
-        let mut all = Batch::default();
+        if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
+            self.loss_noticed.store(now.as_micros(), Ordering::Release);
+        }
+        let noticed = Timestamp::from_micros(self.loss_noticed.load(Ordering::Acquire));
+        let (mut all, mut marks) = (Batch::default(), Batch::default());
         for step in batch.steps().iter().filter(|step| is_closed(step)) {
-            let felt = now < lost.plus(step.algorithm.memory());
+            let memory = step.algorithm.memory();
             let charges = matches!(step.action, Action::Consume(_))
                 && !matches!(step.algorithm, Algorithm::Concurrency(_));
-            if let Some(capacity) = NonZeroU64::new(step.algorithm.capacity()).filter(|_| felt && charges) {
-                // Charged only while nothing is gone from it: a key that was charged since is on its way already.
+            let capacity =
+                NonZeroU64::new(step.algorithm.capacity()).filter(|_| charges && now < noticed.plus(memory));
+            if let (Some(capacity), Some(mark)) = (capacity, mark(step, lost)) {
                 let _ = all.push(Step { action: Action::Consume(capacity), ..*step }.observed());
+                let _ = marks.push(mark);
             }
         }
-        if !all.steps().is_empty() {
-            self.store.inner().apply(&all).await?;
+        if all.steps().is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // Once for each key: a mark beside it says that it was done. If two do it at once, it is done twice, which admits
+        // nothing.
+        let marked = self.store.inner().peek(&marks).await?;
+        let (mut left, mut to_mark) = (Batch::default(), Batch::default());
+        for ((step, mark), verdict) in all.steps().iter().zip(marks.steps()).zip(&marked.verdicts) {
+            if verdict.admitted() {
+                let _ = left.push(*step);
+                let _ = to_mark.push(*mark);
+            }
+        }
+        if left.steps().is_empty() {
+            return Ok(());
+        }
+        self.drain(&left).await?;
+        self.store.inner().apply(&to_mark).await.map(drop)
     }
+}
+
+/// Says beside a key that it was exhausted after a loss.
+fn mark(step: &Step, lost: Timestamp) -> Option<Step> {
+    let rate = Rate::new(1, step.algorithm.memory()).ok()?;
+    let algorithm = Algorithm::new(AlgorithmKind::FixedWindow, &rate).ok()?;
+    Some(Step::consume(step.key.beside(lost.as_micros()), algorithm, NonZeroU64::MIN).observed())
+}
+
+/// True if a step is to be shared and there is nothing to share: more nodes than the limit holds.
+fn has_none(step: &Step, place: usize, places: &[usize]) -> bool {
+    step.sharing.on_failure == OnFailure::Share && step.mode == Mode::Enforce && !places.contains(&place)
 }
 
 /// What had been charged when `step` was looked at; nothing for permits, which come back by themselves.
@@ -193,7 +250,7 @@ fn merge(batch: &Batch, places: &[usize], shares: &Outcome) -> Outcome {
     if batch.steps().iter().any(|step| step.sharing.on_failure == OnFailure::Share) {
         outcome.source = Source::Fallback;
     }
-    outcome.charged = shares.charged;
+    outcome.charged = shares.charged && outcome.admitted() && !places.is_empty();
     outcome
 }
 

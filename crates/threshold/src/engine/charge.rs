@@ -63,6 +63,8 @@ pub struct Charged {
     pub layer: Option<Layer>,
     /// True if the limit allows it. Whether it was charged also depends on those that were asked together with it.
     pub allowed: bool,
+    /// True if it was charged.
+    pub charged: bool,
     /// The capacity that was judged against.
     pub capacity: u64,
     /// How many more of cost 1 would be allowed at this instant.
@@ -75,7 +77,7 @@ pub struct Charged {
     pub at: Timestamp,
     /// Where the answer came from.
     pub source: Source,
-    /// By which it can be given back; none if nothing was charged.
+    /// By which it can be given back; none if nothing was charged, or not to the store itself.
     pub receipt: Option<Receipt>,
 }
 
@@ -204,19 +206,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return Err(ChargeError::TooMuch(receipt.cost));
         }
         let used = receipt.used(first).ok_or(ChargeError::Receipt)?;
+        // Whatever the verdicts were, what was charged was admitted, and by the store: nothing else gives receipts.
+        let batch = &charging.asked.plan.batch;
+        let mut outcome = self.store.peek(batch).await?;
+        outcome.source = Source::Exact;
         if !self.store.apply(&Batch::from(used)).await?.admitted() {
             return Err(ChargeError::Used);
         }
-        // Whatever the verdicts were, what was charged was admitted.
-        let batch = &charging.asked.plan.batch;
-        let mut outcome = self.store.peek(batch).await?;
         (outcome.at, outcome.charged) = (Timestamp::from_micros(receipt.at), true);
         outcome.verdicts.iter_mut().for_each(|verdict| verdict.retry = Retry::Now);
-        if let Err(error) = self.store.refund(batch, &outcome).await {
-            // It may be tried again. If that cannot be written either, nothing is given back, which harms no limit.
-            let _ = self.store.reset(&[used.key]).await;
-            return Err(error.into());
-        }
+        // If that fails, nobody knows whether it was done: the receipt stays used, which harms no limit.
+        self.store.refund(batch, &outcome).await?;
         charging.asked.outcome = self.store.peek(batch).await?;
         charging.results(std::slice::from_ref(charge), None).pop().ok_or(ChargeError::Receipt)
     }
@@ -366,12 +366,14 @@ fn result(
         retry = Some(Retry::After(if closing { wait.max(gate) } else { wait }));
     }
     let about = first.planned.about;
-    let receipt =
-        seals.filter(|_| first.charged).map(|seals| seals.receipt(first.step, outcome.at, charge.cost));
+    let receipt = seals
+        .filter(|_| first.charged && outcome.source == Source::Exact)
+        .map(|seals| seals.receipt(first.step, outcome.at, charge.cost));
     Some(Charged {
         limit: about.limit,
         layer: matches!(charge.by, Chosen::Limit(..)).then_some(about.layer),
         allowed: retry.is_none(),
+        charged: first.charged,
         capacity: first.verdict.limit,
         remaining: told.verdict.remaining.min(first.verdict.remaining),
         retry: retry.unwrap_or(Retry::Now),
@@ -405,7 +407,9 @@ impl Receipt {
     /// Uses it up: a window of one for as long as a charge by `step` is felt. Closed, because who cannot be told that it was
     /// used must not use it.
     fn used(&self, step: &Step) -> Option<Step> {
-        let rate = Rate::new(1, step.algorithm.memory()).ok()?;
+        // Longer than the charge is felt, should the limit be changed meanwhile.
+        let felt = step.algorithm.memory().as_micros().saturating_mul(2).max(Span::DAY.as_micros());
+        let rate = Rate::new(1, Span::from_micros(felt).min(Span::MAX)).ok()?;
         let algorithm = Algorithm::new(AlgorithmKind::FixedWindow, &rate).ok()?;
         let key = step.key.beside(self.number ^ RECEIPT);
         let sharing = Sharing { consistency: Consistency::Exact, on_failure: OnFailure::Closed };
