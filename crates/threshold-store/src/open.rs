@@ -165,6 +165,15 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
 #[cfg(any(feature = "postgres", feature = "redis"))]
 async fn fit(url: &str) -> Result<(), StoreError> {
     let mut checks = examine(url, None).await;
+    if let Some(check) =
+        checks.iter().find(|check| check.what == "connection" && check.grade == crate::check::Grade::Bad)
+    {
+        return Err(StoreError::new(
+            StoreErrorKind::Unavailable,
+            "open what is kept there",
+            check.said.clone(),
+        ));
+    }
     checks.retain(|check| ["clock", "role"].contains(&check.what));
     crate::check::all_well("open what is kept there", &checks)
 }
