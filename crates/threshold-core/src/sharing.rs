@@ -144,8 +144,11 @@ impl Algorithm {
         let capacity = self.capacity() / nodes;
         let rate = match self {
             Self::TokenBucket(bucket) => {
-                let period = Span::from_micros(bucket.period().as_micros().checked_mul(nodes)?);
-                Rate::new(bucket.count(), period).ok()?.with_burst(capacity)
+                let longer = bucket.period().as_micros().checked_mul(nodes).map(Span::from_micros);
+                // Where that is too long, a little less than the share is close enough.
+                let exact = longer.and_then(|period| Rate::new(bucket.count(), period).ok());
+                let rate = exact.or_else(|| Rate::new(bucket.count() / nodes, bucket.period()).ok());
+                rate?.with_burst(capacity)
             }
             _ => Rate::new(capacity, self.period()),
         };

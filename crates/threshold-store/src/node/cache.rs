@@ -11,6 +11,7 @@ use threshold_core::{
 
 use super::component::Component;
 use super::seen::{LONGEST_DENIAL, mark, refusal};
+use super::without::share;
 use super::{NodeStore, is_exact};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
@@ -86,7 +87,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         let cache = self.cache()?;
         let mut halves = batch.clone();
         for step in halves.steps_mut() {
-            step.algorithm = step.algorithm.share(2).unwrap_or(step.algorithm);
+            step.algorithm = share(step, 2)?;
         }
         let outcome = self.ask_cache(cache, cache.inner().apply(&halves)).await.ok()?;
         self.seen.learn(batch, &outcome, self.clock.now());

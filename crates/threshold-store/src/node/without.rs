@@ -91,7 +91,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         let (mut shares, mut places) = (Batch::default(), Vec::new());
         for (place, step) in batch.steps().iter().enumerate() {
             if step.sharing.on_failure == OnFailure::Share
-                && let Some(algorithm) = step.algorithm.share(self.sharers())
+                && let Some(algorithm) = share(step, self.sharers())
                 && shares.push(Step { algorithm, ..*step }).is_ok()
             {
                 places.push(place);
@@ -214,6 +214,13 @@ fn mark(step: &Step, lost: Timestamp) -> Option<Step> {
     let rate = Rate::new(1, step.algorithm.memory()).ok()?;
     let algorithm = Algorithm::new(AlgorithmKind::FixedWindow, &rate).ok()?;
     Some(Step::consume(step.key.beside(lost.as_micros()), algorithm, NonZeroU64::MIN).observed())
+}
+
+/// What a step has of its limit where that is divided; none if there is nothing to divide. What only looks or observes refuses
+/// nobody by itself: it stays whole.
+pub(super) fn share(step: &Step, sharers: u32) -> Option<Algorithm> {
+    let whole = step.mode == Mode::Observe || step.action == Action::Check;
+    step.algorithm.share(sharers).or(whole.then_some(step.algorithm))
 }
 
 /// True if a step is to be shared and there is nothing to share: more nodes than the limit holds.
