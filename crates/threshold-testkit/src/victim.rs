@@ -1,8 +1,31 @@
-//! What the victims of store tests charge, and what must be left of it.
+//! Victims of tests, which are killed: how that is done, what those of store tests charge, and what must be left of it.
 
+use std::io::{BufRead as _, BufReader};
 use std::num::NonZeroU64;
+use std::process::{Command, Stdio};
 
 use threshold_core::{Action, Algorithm, AlgorithmKind, Batch, LimitId, PermitId, Secret, Step, Unit};
+
+/// Lets a victim work until it has said so many lines, kills it, and gives back all that it said.
+///
+/// # Panics
+///
+/// If it does not start, or ends by itself.
+#[must_use]
+pub fn killed(victim: &mut Command, after: u64) -> Vec<String> {
+    let mut victim = victim.stdout(Stdio::piped()).spawn().expect("the victim starts");
+    let mut lines = BufReader::new(victim.stdout.take().expect("it has an output")).lines();
+    let mut said = Vec::new();
+    for _ in 0..after {
+        said.push(lines.next().expect("it works until it is killed").expect("it says text"));
+    }
+    victim.kill().expect("it can be killed");
+    // What is still in the pipe was acknowledged as well.
+    said.extend(lines.map(|line| line.expect("it says text")));
+    let ended = victim.wait().expect("it ends");
+    assert!(!ended.success(), "it did not end by itself");
+    said
+}
 
 /// One key for each. Calendar windows are left out: a day may end while a test lasts.
 const KINDS: [AlgorithmKind; KEYS] = [

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::certificates::Certificates;
-use super::process::{Owner, Process, Program, REMEDY, free_port, output};
+use super::process::{Owner, Process, Program, REMEDY, free_port, output, started};
 use super::wait_until;
 use crate::folder::Folder;
 
@@ -50,15 +50,7 @@ impl PostgresOptions {
     /// If it does not come up; with its log.
     #[must_use]
     pub fn start(self) -> Postgres {
-        // Another process may take a port between the moment it was found free and the moment it is used.
-        let mut log = String::new();
-        for _ in 0..5 {
-            match Postgres::attempt(&self) {
-                Ok(postgres) => return postgres,
-                Err(said) => log = said,
-            }
-        }
-        panic!("postgres does not start ({REMEDY}); its log:\n{log}")
+        started("postgres", || Postgres::attempt(&self))
     }
 }
 

@@ -136,3 +136,16 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
 
 /// What to do where a server is missing.
 pub(super) const REMEDY: &str = "install the servers that tests need with `cargo xtask test setup`";
+
+/// A server of `program`, tried some times: another process may take a port between the moment it was found free and the
+/// moment it is used.
+pub(super) fn started<T>(program: &str, attempt: impl Fn() -> Result<T, String>) -> T {
+    let mut log = String::new();
+    for _ in 0..5 {
+        match attempt() {
+            Ok(server) => return server,
+            Err(said) => log = said,
+        }
+    }
+    panic!("{program} does not start ({REMEDY}); its log:\n{log}")
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::certificates::Certificates;
-use super::process::{Process, Program, REMEDY, free_port, output};
+use super::process::{Process, Program, free_port, output, started};
 use super::wait_until;
 use crate::folder::Folder;
 
@@ -69,15 +69,7 @@ impl RedisOptions {
     /// If it does not come up; with its log.
     #[must_use]
     pub fn start(self) -> Redis {
-        // Another process may take a port between the moment it was found free and the moment it is used.
-        let mut log = String::new();
-        for _ in 0..5 {
-            match Redis::attempt(&self) {
-                Ok(redis) => return redis,
-                Err(said) => log = said,
-            }
-        }
-        panic!("redis-server does not start ({REMEDY}); its log:\n{log}")
+        started("redis-server", || Redis::attempt(&self))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Killed at any moment.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use threshold_core::Ledger as _;
 use threshold_testkit::figures::{Claim, size};
 use threshold_testkit::folder::Folder;
 use threshold_testkit::simulate::Dice;
+use threshold_testkit::victim;
 
 use crate::acknowledged::{check, reopen};
 
@@ -29,22 +29,8 @@ async fn what_was_acknowledged_survives_a_kill() {
     claim.show("ledger-kill", &figure, "0 lost", true);
 }
 
-/// Lets a victim write until it has said so many lines, kills it, and gives back all that it said.
+/// Kills a victim once it has said so many lines, and gives back all that it said.
 fn killed(path: &Path, name: &str, after: u64) -> Vec<String> {
-    let mut victim = Command::new(env!("CARGO_BIN_EXE_ledger-victim"))
-        .args(["load".as_ref(), path.as_os_str(), name.as_ref()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the victim starts");
-    let mut lines = BufReader::new(victim.stdout.take().expect("it has an output")).lines();
-    let mut said = Vec::new();
-    for _ in 0..after {
-        said.push(lines.next().expect("it writes until it is killed").expect("it says text"));
-    }
-    victim.kill().expect("it can be killed");
-    // What is still in the pipe was acknowledged as well.
-    said.extend(lines.map(|line| line.expect("it says text")));
-    let ended = victim.wait().expect("it ends");
-    assert!(!ended.success(), "it did not end by itself");
-    said
+    let mut victim = Command::new(env!("CARGO_BIN_EXE_ledger-victim"));
+    victim::killed(victim.args(["load".as_ref(), path.as_os_str(), name.as_ref()]), after)
 }

@@ -9,7 +9,7 @@ use threshold_store::SqliteStore;
 use threshold_testkit::figures::{Claim, size};
 use threshold_testkit::folder::Folder;
 use threshold_testkit::simulate::Dice;
-use threshold_testkit::victim::Charge;
+use threshold_testkit::victim::{self, Charge};
 
 use crate::charged::{admitted, left};
 
@@ -58,22 +58,8 @@ async fn another_process_is_refused_until_the_first_is_gone() {
     open().expect("a closed store is free");
 }
 
-/// Lets a victim work until it has said so many lines, kills it, and gives back all that it said.
+/// Kills a victim once it has said so many lines, and gives back all that it said.
 fn killed(path: &Path, order: &str, after: u64) -> Vec<String> {
-    let mut victim = Command::new(env!("CARGO_BIN_EXE_store-victim"))
-        .args([order.as_ref(), path.as_os_str()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the victim starts");
-    let mut lines = BufReader::new(victim.stdout.take().expect("it has an output")).lines();
-    let mut said = Vec::new();
-    for _ in 0..after {
-        said.push(lines.next().expect("it works until it is killed").expect("it says text"));
-    }
-    victim.kill().expect("it can be killed");
-    // What is still in the pipe was acknowledged as well.
-    said.extend(lines.map(|line| line.expect("it says text")));
-    let ended = victim.wait().expect("it ends");
-    assert!(!ended.success(), "it did not end by itself");
-    said
+    let mut victim = Command::new(env!("CARGO_BIN_EXE_store-victim"));
+    victim::killed(victim.args([order.as_ref(), path.as_os_str()]), after)
 }
