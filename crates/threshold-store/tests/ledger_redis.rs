@@ -4,9 +4,7 @@
 #[path = "common/nodes.rs"]
 mod nodes;
 
-use std::time::Duration;
-
-use nodes::{ban, is_banned, other, secret, strike};
+use nodes::{ban, other, secret, strike};
 use threshold_core::{Ledger as _, StoreError, StoreErrorKind};
 use threshold_store::RedisLedger;
 use threshold_testkit::servers::{Redis, RedisCluster, RedisOptions, Sentinel, fresh_prefix, redis_durable};
@@ -58,17 +56,7 @@ async fn a_killed_server_loses_nothing_acknowledged() {
 async fn it_goes_on_and_listens_again_when_its_server_was_restarted() {
     let mut server = Redis::durable();
     let (one, other) = (open(&server.url()).await, open(&server.url()).await);
-    one.write(&[ban("alice")]).await.expect("it writes");
-    tokio::task::block_in_place(|| server.start_again());
-    while let Err(error) = one.write(&[ban("bob")]).await {
-        assert!(error.is_transient(), "{error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    // Lost and found again, it tells that something may have happened meanwhile.
-    while !is_banned(&other, "bob").await.unwrap_or(false) {
-        other.changed().await;
-    }
-    assert!(is_banned(&other, "alice").await.expect("it reads"));
+    nodes::it_goes_on_and_listens_again(one, other, || server.start_again()).await;
 }
 
 #[tokio::test]

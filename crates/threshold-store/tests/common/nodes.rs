@@ -161,3 +161,22 @@ pub(crate) async fn nothing_acknowledged_is_lost<L: Ledger + Clone + 'static>(
         assert!(is_banned(&other, &name).await.expect("it reads"), "{name} was acknowledged and is lost");
     }
 }
+
+/// A server that is restarted loses nothing, and its ledgers go on and hear of each other by themselves.
+pub(crate) async fn it_goes_on_and_listens_again(
+    one: impl Ledger,
+    other: impl Ledger,
+    restart: impl FnOnce(),
+) {
+    one.write(&[ban("alice")]).await.expect("it writes");
+    tokio::task::block_in_place(restart);
+    while let Err(error) = one.write(&[ban("bob")]).await {
+        assert!(error.is_transient(), "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Lost and found again, it tells that something may have happened meanwhile.
+    while !is_banned(&other, "bob").await.unwrap_or(false) {
+        other.changed().await;
+    }
+    assert!(is_banned(&other, "alice").await.expect("it reads"));
+}
