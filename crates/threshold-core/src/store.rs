@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::batch::{Batch, Outcome, Step, Verdict};
 use crate::key::Key;
+use crate::sharing::Source;
 use crate::time::{Span, Timestamp};
 
 /// A place where a batch runs atomically.
@@ -21,11 +22,11 @@ pub trait Store: Send + Sync {
     fn apply_one(
         &self,
         step: &Step,
-    ) -> impl Future<Output = Result<(Timestamp, Verdict), StoreError>> + Send {
+    ) -> impl Future<Output = Result<(Timestamp, Verdict, Source), StoreError>> + Send {
         async {
             let outcome = self.apply(&Batch::from(*step)).await?;
             match outcome.verdicts.first() {
-                Some(verdict) => Ok((outcome.at, *verdict)),
+                Some(verdict) => Ok((outcome.at, *verdict, outcome.source)),
                 None => Err(StoreError::new(StoreErrorKind::Corrupt, "apply", "no verdict for the step")),
             }
         }

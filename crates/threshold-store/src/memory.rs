@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Health, Key, Outcome, Span, Step, Store, StoreError, Swept, Timestamp,
-    Verdict, transition,
+    Action, Algorithm, Batch, Clock, Health, Key, Outcome, Source, Span, Step, Store, StoreError, Swept,
+    Timestamp, Verdict, transition,
 };
 
 use crate::clock::SystemClock;
@@ -242,8 +242,9 @@ impl<C: Clock> Store for MemoryStore<C> {
     fn apply_one(
         &self,
         step: &Step,
-    ) -> impl Future<Output = Result<(Timestamp, Verdict), StoreError>> + Send {
-        ready(Ok(self.apply_one_now(step)))
+    ) -> impl Future<Output = Result<(Timestamp, Verdict, Source), StoreError>> + Send {
+        let (at, verdict) = self.apply_one_now(step);
+        ready(Ok((at, verdict, Source::Exact)))
     }
 
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send {

@@ -53,11 +53,19 @@ pub struct NodeSettings {
     pub breaker: BreakerSettings,
     /// What it decides by, whatever else there is.
     pub pinned: Option<Strategy>,
+    /// How long a refusal is known without asking, at most [`LONGEST_DENIAL`].
+    pub denials: Span,
 }
 
 impl Default for NodeSettings {
     fn default() -> Self {
-        Self { nodes: 1, lease: Span::SECOND, breaker: BreakerSettings::default(), pinned: None }
+        Self {
+            nodes: 1,
+            lease: Span::SECOND,
+            breaker: BreakerSettings::default(),
+            pinned: None,
+            denials: LONGEST_DENIAL,
+        }
     }
 }
 
@@ -127,7 +135,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             cache: None,
             leases: Leases::new(settings.lease, settings.nodes),
             settings,
-            seen: Seen::new(),
+            seen: Seen::new(settings.denials),
             shares,
             debts: Debts::new(),
             unsettled: AtomicU64::new(0),
@@ -252,6 +260,9 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
 
 impl<S: Store, C: Clock> Store for NodeStore<S, C> {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        if let Some(outcome) = self.spend_at_once(batch) {
+            return Ok(outcome);
+        }
         match batch.steps().iter().all(is_exact) {
             true => self.apply_exact(batch).await,
             false => self.apply_mixed(batch).await,
@@ -290,8 +301,8 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
     async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
         self.leases.sweep(self.clock.now());
         self.shares.sweep_now(budget);
-        self.local.sweep_now(budget);
-        self.store.inner().sweep(budget).await
+        let (local, swept) = (self.local.sweep_now(budget), self.store.inner().sweep(budget).await?);
+        Ok(Swept { seen: swept.seen + local.seen, dropped: swept.dropped + local.dropped })
     }
 
     fn is_partitioned(&self) -> bool {

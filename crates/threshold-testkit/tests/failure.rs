@@ -12,3 +12,5 @@ mod killed;
 mod leases;
 #[path = "failure/second_store.rs"]
 mod second_store;
+#[path = "failure/targets.rs"]
+mod targets;

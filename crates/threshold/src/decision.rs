@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use threshold_core::{Outcome, Retry, StoreError, Timestamp, Verdict};
+use threshold_core::{Outcome, Retry, Source, StoreError, Timestamp, Verdict};
 
 /// The answer to one [`consume`](crate::RateLimiter::consume) or [`peek`](crate::RateLimiter::peek).
 #[must_use = "a decision may be a refusal"]
@@ -13,6 +13,7 @@ pub struct Decision {
     verdict: Verdict,
     /// What was charged, and can be refunded at most.
     charged: u64,
+    source: Source,
 }
 
 /// No decision could be made.
@@ -31,12 +32,18 @@ impl Decision {
     /// A decision that charged `cost` if it allowed it.
     #[inline]
     pub(crate) fn charging(at: Timestamp, verdict: Verdict, cost: u64) -> Self {
-        Self { at, verdict, charged: if verdict.admitted() { cost } else { 0 } }
+        Self { at, verdict, charged: if verdict.admitted() { cost } else { 0 }, source: Source::Exact }
     }
 
     /// A decision that charged nothing.
     pub(crate) const fn looking(at: Timestamp, verdict: Verdict) -> Self {
-        Self { at, verdict, charged: 0 }
+        Self { at, verdict, charged: 0, source: Source::Exact }
+    }
+
+    /// The same, from elsewhere than the store.
+    #[inline]
+    pub(crate) const fn from(self, source: Source) -> Self {
+        Self { source, ..self }
     }
 
     /// What was charged, and can be refunded at most.
@@ -91,10 +98,16 @@ impl Decision {
         self.at
     }
 
+    /// Where the answer came from: the store itself, unless a [`NodeStore`](crate::NodeStore) stands before it.
+    #[must_use]
+    pub const fn source(&self) -> Source {
+        self.source
+    }
+
     /// The decision as the outcome of a batch of one.
     pub(crate) fn outcome(&self) -> Outcome {
         let (verdicts, retry) = ([self.verdict].into_iter().collect(), self.verdict.retry);
-        Outcome { at: self.at, verdicts, retry, charged: self.charged > 0, ..Outcome::default() }
+        Outcome { at: self.at, verdicts, retry, charged: self.charged > 0, source: self.source }
     }
 }
 

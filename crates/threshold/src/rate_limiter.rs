@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Clock, Guarantee, Key, LimitError, LimitId, LimitIdError,
-    LimitKey, Parts, PermitId, Rate, RateError, Secret, Step, Store,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Guarantee, Key, LimitError, LimitId,
+    LimitIdError, LimitKey, OnFailure, Parts, PermitId, Rate, RateError, Secret, Sharing, Span, Step, Store,
 };
 use threshold_store::{MemoryStore, random_secret};
 
@@ -20,6 +20,7 @@ pub struct RateLimiter<S = MemoryStore> {
     rate: Rate,
     algorithm: Algorithm,
     keys: LimitKey,
+    sharing: Sharing,
     store: S,
 }
 
@@ -30,6 +31,7 @@ pub struct RateLimiterBuilder<S = ()> {
     rate: Option<String>,
     algorithm: AlgorithmKind,
     secret: Option<Secret>,
+    sharing: Sharing,
     store: S,
 }
 
@@ -49,6 +51,11 @@ pub enum BuildError {
     /// The algorithm cannot represent the rate.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// Its budget cannot be sliced.
+    #[error(
+        "limit {0:?} cannot be leased; use a token bucket or a fixed window that holds some, or Consistency::Exact"
+    )]
+    Leased(String),
 }
 
 impl RateLimiter {
@@ -60,6 +67,7 @@ impl RateLimiter {
             rate: None,
             algorithm: AlgorithmKind::default(),
             secret: None,
+            sharing: Sharing::default(),
             store: (),
         }
     }
@@ -85,11 +93,25 @@ impl<S> RateLimiterBuilder<S> {
         Self { secret: Some(secret), ..self }
     }
 
+    /// Whom a decision asks, where a [`NodeStore`](crate::NodeStore) stands before the store; that is the store itself
+    /// unless told. Other stores ignore it.
+    #[must_use]
+    pub fn consistency(self, consistency: Consistency) -> Self {
+        Self { sharing: Sharing { consistency, ..self.sharing }, ..self }
+    }
+
+    /// What becomes of the limit while its store is gone, where a [`NodeStore`](crate::NodeStore) stands before it: the node
+    /// goes on with its share unless told. Other stores ignore it, and fail.
+    #[must_use]
+    pub fn on_store_failure(self, on_failure: OnFailure) -> Self {
+        Self { sharing: Sharing { on_failure, ..self.sharing }, ..self }
+    }
+
     /// Where the states live.
     #[must_use]
     pub fn store<T: Store>(self, store: T) -> RateLimiterBuilder<T> {
-        let Self { id, rate, algorithm, secret, .. } = self;
-        RateLimiterBuilder { id, rate, algorithm, secret, store }
+        let Self { id, rate, algorithm, secret, sharing, .. } = self;
+        RateLimiterBuilder { id, rate, algorithm, secret, sharing, store }
     }
 }
 
@@ -99,8 +121,12 @@ impl<S: Store> RateLimiterBuilder<S> {
         let id = LimitId::new(&self.id)?;
         let rate: Rate = self.rate.ok_or(BuildError::NoRate(self.id))?.parse()?;
         let algorithm = Algorithm::new(self.algorithm, &rate)?;
+        let sharing = self.sharing;
+        if sharing.consistency == Consistency::Leased && algorithm.leasable(Span::SECOND).is_none() {
+            return Err(BuildError::Leased(id.as_str().to_owned()));
+        }
         let keys = self.secret.unwrap_or_else(random_secret).limit_key(&id, &algorithm, rate.unit());
-        Ok(RateLimiter { id, rate, algorithm, keys, store: self.store })
+        Ok(RateLimiter { id, rate, algorithm, keys, sharing, store: self.store })
     }
 }
 
@@ -115,7 +141,7 @@ impl<S: Store> RateLimiter<S> {
     pub async fn peek(&self, key: impl Parts, cost: u64) -> Result<Decision, ConsumeError> {
         let batch = Batch::from(self.checked_step(key, cost)?);
         let outcome = self.store.peek(&batch).await?;
-        Ok(Decision::looking(outcome.at, outcome.verdicts[0]))
+        Ok(Decision::looking(outcome.at, outcome.verdicts[0]).from(outcome.source))
     }
 
     /// Takes back up to `cost` of what `decision` charged to `key`, as far as it is still felt. Once for each
@@ -150,11 +176,12 @@ impl<S: Store> RateLimiter<S> {
 
     async fn act(&self, key: impl Parts, action: Action) -> Result<Decision, ConsumeError> {
         let step = Step { action, ..self.step(key, NonZeroU64::MIN) };
-        let (at, verdict) = self.store.apply_one(&step).await?;
-        Ok(match action {
+        let (at, verdict, source) = self.store.apply_one(&step).await?;
+        let decision = match action {
             Action::Consume(cost) => Decision::charging(at, verdict, cost.get()),
             _ => Decision::looking(at, verdict),
-        })
+        };
+        Ok(decision.from(source))
     }
 
     /// Forgets all that was charged to `key`. What it was charged together with others, in a store that had no
@@ -167,7 +194,7 @@ impl<S: Store> RateLimiter<S> {
     #[must_use]
     #[inline]
     pub fn step(&self, key: impl Parts, cost: NonZeroU64) -> Step {
-        Step::consume(self.key(key), self.algorithm, cost)
+        Step { sharing: self.sharing, ..Step::consume(self.key(key), self.algorithm, cost) }
     }
 
     /// The key that stands for `key` in the store.

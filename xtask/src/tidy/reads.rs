@@ -49,6 +49,8 @@ const HOMES: &[(&str, &[Reach])] = &[
     ("crates/threshold-store/src/redis/line.rs", &[Task]),
     ("crates/threshold-store/src/sqlite/line.rs", &[Task]),
     ("crates/threshold-server/", &[Environment, Task]),
+    // A program of its own, which is set up as its document says.
+    ("examples/communique/src/main.rs", &[Environment]),
     ("crates/threshold-testkit/", EVERYTHING),
     ("xtask/", EVERYTHING),
     ("bench/", EVERYTHING),

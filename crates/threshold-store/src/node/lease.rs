@@ -23,6 +23,8 @@ pub(super) struct Terms {
     most: u64,
     /// A node's part of what refills in half a lease.
     fair: u64,
+    /// What the limit holds; no cost is higher.
+    capacity: u64,
 }
 
 impl Terms {
@@ -31,7 +33,8 @@ impl Terms {
         let halves = 2 * u64::from(nodes.max(1));
         let most = leasable.map_or(0, |leasable| (leasable.algorithm.capacity() / halves).max(1));
         let fair = leasable.map_or(0, |leasable| refills(&leasable) / halves);
-        Self { whole: *whole, leasable, most, fair }
+        let capacity = leasable.map_or(0, |leasable| leasable.algorithm.capacity());
+        Self { whole: *whole, leasable, most, fair, capacity }
     }
 
     /// True if they are still those of `whole`.
@@ -42,6 +45,10 @@ impl Terms {
 
     pub(super) const fn leasable(&self) -> Option<&Leasable> {
         self.leasable.as_ref()
+    }
+
+    pub(super) const fn capacity(&self) -> u64 {
+        self.capacity
     }
 }
 
@@ -141,16 +148,11 @@ impl Lease {
     /// between spending and going on, so that what is spent in time is used in time.
     #[inline]
     pub(super) fn spend(&mut self, cost: u64, may_renew: bool, now: Timestamp) -> Answer {
-        self.let_go(now);
-        let held = self.held();
-        if held >= cost {
-            let low = held - cost < self.asked / 2 && self.slices[1].tokens == 0;
-            if low && may_renew && !self.asking && now >= self.ask_at {
-                return Answer::Renew(self.ask(1, now));
-            }
-            self.take(cost);
-            self.last_spent = self.last_spent.max(now);
+        if self.spend_at_once(cost, may_renew, now) {
             return Answer::Spent;
+        }
+        if self.held() >= cost {
+            return Answer::Renew(self.ask(1, now));
         }
         if self.asking {
             return Answer::Wait;
@@ -160,6 +162,20 @@ impl Lease {
         }
         // All of it: what is held may have ended when the answer comes.
         Answer::Ask(self.ask(cost, now))
+    }
+
+    /// Spends `cost` at `now` if there is enough, and for long enough where more may be asked for.
+    #[inline]
+    pub(super) fn spend_at_once(&mut self, cost: u64, may_renew: bool, now: Timestamp) -> bool {
+        self.let_go(now);
+        let Some(left) = self.held().checked_sub(cost) else { return false };
+        let low = left < self.asked / 2 && self.slices[1].tokens == 0;
+        if low && may_renew && !self.asking && now >= self.ask_at {
+            return false;
+        }
+        self.take(cost);
+        self.last_spent = self.last_spent.max(now);
+        true
     }
 
     /// The limit has other numbers now. What is held was charged and lasts no longer than it did.

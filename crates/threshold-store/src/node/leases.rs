@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Key, Mode, Outcome, Retry, Span, Step, Store, StoreError,
-    StoreErrorKind, Timestamp, Verdict,
+    Action, Algorithm, Batch, Clock, Consistency, Key, Mode, Outcome, Retry, Source, Span, Step, Store,
+    StoreError, StoreErrorKind, Timestamp, Verdict,
 };
 
 use super::NodeStore;
@@ -126,14 +126,23 @@ impl Leases {
         if !lease.terms.is_for(whole) {
             lease.change(Terms::new(whole, self.life, self.nodes));
         }
-        let limit = lease.terms.leasable().map_or(0, |leasable| leasable.algorithm.capacity());
+        let limit = lease.terms.capacity();
         if cost > limit {
             return Some((Answer::Dry(Span::ZERO), never(limit)));
         }
         let answer = lease.spend(cost, may_renew, now);
-        let retry = if let Answer::Dry(span) = answer { Retry::After(span) } else { Retry::Now };
-        let remaining = if retry == Retry::Now { lease.left_for_all().min(limit) } else { lease.held() };
-        Some((answer, Verdict { retry, limit, remaining, reset: lease.reset(now) }))
+        let Answer::Dry(span) = answer else { return Some((answer, admitted(lease, now))) };
+        let (remaining, reset) = (lease.held(), lease.reset(now));
+        Some((answer, Verdict { retry: Retry::After(span), limit, remaining, reset }))
+    }
+
+    /// Spends what `step` costs from its lease, if there is one with enough and nothing else is to be done.
+    #[inline]
+    fn spend_at_once(&self, step: &Step, now: Timestamp) -> Option<Verdict> {
+        let (mut shard, cost) = (self.shard(&step.key), step.action.cost());
+        let lease = &mut shard.get_mut(&step.key)?.lease;
+        let fits = lease.terms.is_for(&step.algorithm) && cost <= lease.terms.capacity();
+        (fits && lease.spend_at_once(cost, true, now)).then(|| admitted(lease, now))
     }
 
     /// Gives back what was spent at `at`, by the node's clock.
@@ -223,6 +232,27 @@ impl Drop for Asking<'_> {
 }
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
+    /// Judges and charges a batch whose steps are all leased, if the leases that the node holds are enough for it: the way
+    /// of most decisions, so it is a short one.
+    #[inline]
+    pub(super) fn spend_at_once(&self, batch: &Batch) -> Option<Outcome> {
+        let steps = batch.steps();
+        if steps.is_empty() || !steps.iter().all(is_leased) {
+            return None;
+        }
+        let at = self.clock.now();
+        let mut outcome = Outcome { at, source: Source::Leased, charged: true, ..Outcome::default() };
+        for (place, step) in steps.iter().enumerate() {
+            let Some(verdict) = self.leases.spend_at_once(step, at) else {
+                let spent = &steps[..place];
+                spent.iter().for_each(|step| self.leases.give_back(&step.key, step.action.cost(), at));
+                return None;
+            };
+            outcome.push(step.mode, verdict);
+        }
+        Some(outcome)
+    }
+
     /// Judges and charges a leased step; says when it was spent, by the node's clock.
     pub(super) async fn spend(&self, step: &Step, cost: u64) -> Result<(Verdict, Timestamp), StoreError> {
         let (mut may_renew, mut asked) = (true, 0);
@@ -315,6 +345,19 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             }
         }
     }
+}
+
+/// True if a lease decides about the step. A gate is closed by one decision and looked at by all: no node may be alone
+/// with it.
+pub(super) const fn is_leased(step: &Step) -> bool {
+    matches!((step.sharing.consistency, step.action), (Consistency::Leased, Action::Consume(_)))
+}
+
+/// The verdict on a cost that a lease covers.
+#[inline]
+fn admitted(lease: &Lease, now: Timestamp) -> Verdict {
+    let limit = lease.terms.capacity();
+    Verdict { retry: Retry::Now, limit, remaining: lease.left_for_all().min(limit), reset: lease.reset(now) }
 }
 
 /// The verdict on a cost that never fits.

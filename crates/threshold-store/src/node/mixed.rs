@@ -3,10 +3,11 @@
 
 use smallvec::SmallVec;
 use threshold_core::{
-    Action, Batch, Clock, Consistency, Mode, Outcome, Retry, Source, Span, Step, Store, StoreError,
-    Timestamp, Verdict,
+    Batch, Clock, Consistency, Mode, Outcome, Retry, Source, Span, Step, Store, StoreError, Timestamp,
+    Verdict,
 };
 
+use super::leases::is_leased;
 use super::{NodeStore, pick};
 
 type Places = SmallVec<[usize; 4]>;
@@ -33,10 +34,8 @@ impl Ways {
     fn of(batch: &Batch) -> Self {
         let mut ways = Self::default();
         for (place, step) in batch.steps().iter().enumerate() {
-            let leasable = matches!(step.action, Action::Consume(_));
             match step.sharing.consistency {
-                Consistency::Leased if leasable => ways.leased.push(place),
-                // A gate is closed by one decision and looked at by all: no node may be alone with it.
+                Consistency::Leased if is_leased(step) => ways.leased.push(place),
                 Consistency::Leased | Consistency::Exact => ways.exact.push(place),
                 Consistency::Local => ways.local.push(place),
             }

@@ -26,6 +26,8 @@ type Entries = HashMap<Key, Entry, BuildHasherDefault<KeyHasher>>;
 
 pub(super) struct Seen {
     shards: Box<[Shard]>,
+    /// How long a refusal is believed here.
+    longest: Span,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -52,9 +54,14 @@ struct Entry {
 }
 
 impl Seen {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(longest: Span) -> Self {
         let shards = (0..SHARDS).map(|_| Shard(Mutex::new(HashMap::default()))).collect();
-        Self { shards, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        Self {
+            shards,
+            longest: longest.min(LONGEST_DENIAL),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
     }
 
     /// Refusals that were known, and batches that had to be asked about.
@@ -107,9 +114,10 @@ impl Seen {
 
     /// The steps of `batch` of which nothing fresh is known.
     pub(super) fn strange<'a>(&self, batch: &'a Batch, now: Timestamp) -> impl Iterator<Item = &'a Step> {
-        batch.steps().iter().filter(move |step| {
-            self.entry(step).is_none_or(|entry| now.since(entry.learned) >= LONGEST_DENIAL)
-        })
+        batch
+            .steps()
+            .iter()
+            .filter(move |step| self.entry(step).is_none_or(|entry| now.since(entry.learned) >= self.longest))
     }
 
     /// Remembers what the store said of `batch`, at `now`.
@@ -127,7 +135,7 @@ impl Seen {
                 at: outcome.at,
                 remaining: verdict.remaining,
                 full: now.plus(verdict.reset),
-                denied: (until.min(now.plus(LONGEST_DENIAL)), cost),
+                denied: (until.min(now.plus(self.longest)), cost),
                 retry: until,
             };
             self.keep(&step.key, entry, now);
@@ -148,7 +156,7 @@ impl Seen {
     /// A refusal that another node was given: it is to be believed for the first span, and lasts for the second.
     pub(super) fn told(&self, step: &Step, at: Timestamp, (believed, span): (Span, Span), now: Timestamp) {
         let until = now.plus(span.max(believed));
-        let denied = (now.plus(believed.min(LONGEST_DENIAL)), step.action.cost().max(1));
+        let denied = (now.plus(believed.min(self.longest)), step.action.cost().max(1));
         let mark = mark(&step.algorithm);
         let entry = Entry { mark, learned: now, at, remaining: 0, full: until, denied, retry: until };
         self.keep(&step.key, entry, now);
