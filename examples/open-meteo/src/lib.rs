@@ -3,10 +3,8 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`chain`] | what a request passes beside the limits |
-//! | [`fail_open`] | a store that lets requests pass while it fails |
 
 pub mod chain;
-pub mod fail_open;
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -20,7 +18,7 @@ use http::Extensions;
 use serde_json::{Value, json};
 use threshold::engine::{Engine, Rules, Secrets};
 use threshold::policy::Policy;
-use threshold::{Clock, MemoryStore, Store, random_secret};
+use threshold::{Clock, MemoryStore, NodeSettings, NodeStore, SharedStore, Store, random_secret};
 use threshold_http::ThresholdLayer;
 use threshold_http::respond::Shown;
 
@@ -30,11 +28,30 @@ use chain::{authenticate, cors, log, refusal, set_aside, show_both, uniform_erro
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Where counters live.
-pub struct Counters<S, C> {
+pub struct Counters<C> {
     /// Those of the limits in the policies; both policies share it.
-    pub store: S,
+    pub store: SharedStore,
     /// Those of limits at the edge; there are none here, but every engine has the place, and its clock.
     pub edge: MemoryStore<C>,
+}
+
+/// What stands between this service and its store: while that fails, each limit does what its policy says, and the log says
+/// when it went and when it came back.
+pub fn node<S: Store + 'static, C: Clock + 'static>(
+    (store, clock): (S, C),
+    memories: [MemoryStore<C>; 2],
+    lines: Log,
+) -> SharedStore {
+    let node = NodeStore::with_clock(store, NodeSettings::default(), clock, memories);
+    Arc::new(node.telling(move |transition| {
+        let line = json!({
+            "event": "component_changed",
+            "component": transition.component.name(),
+            "state": transition.state.name(),
+            "reason": transition.reason,
+        });
+        lines(&line.to_string());
+    }))
 }
 
 /// The whole service. `variables` are the values that the policies leave open.
@@ -42,13 +59,12 @@ pub struct Counters<S, C> {
 /// # Errors
 ///
 /// If a policy cannot be used, with every reason.
-pub fn app<S, C>(
-    counters: &Counters<S, C>,
+pub fn app<C>(
+    counters: &Counters<C>,
     variables: &dyn Fn(&str) -> Option<String>,
     lines: Log,
 ) -> Result<Router, Box<dyn Error>>
 where
-    S: Store + Clone + 'static,
     C: Clock + Clone + 'static,
 {
     let everybody = limits(counters, ("policy.toml", include_str!("../policy.toml")), variables)?;
@@ -72,13 +88,12 @@ where
 }
 
 /// The layer of one policy, which refuses in this service's own format.
-fn limits<S, C>(
-    counters: &Counters<S, C>,
+fn limits<C>(
+    counters: &Counters<C>,
     (name, text): (&str, &str),
     variables: &dyn Fn(&str) -> Option<String>,
-) -> Result<ThresholdLayer<S, C>, Box<dyn Error>>
+) -> Result<ThresholdLayer<SharedStore, C>, Box<dyn Error>>
 where
-    S: Store + Clone + 'static,
     C: Clock + Clone + 'static,
 {
     let policy = Policy::read(name, text, &variables)?;

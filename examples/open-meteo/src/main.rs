@@ -5,8 +5,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use open_meteo::fail_open::FailOpen;
-use open_meteo::{Counters, app};
+use open_meteo::{Counters, app, node};
 use threshold::{MemoryStore, SystemClock};
 use tokio::net::TcpListener;
 
@@ -20,7 +19,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         pairs.find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())
     };
     let log = Arc::new(|line: &str| println!("{line}"));
-    let store = FailOpen::new(MemoryStore::new(), SystemClock::new(), log.clone());
+    let memories = [MemoryStore::new(), MemoryStore::new()];
+    let store = node((MemoryStore::new(), SystemClock::new()), memories, log.clone());
     let app = app(&Counters { store, edge: MemoryStore::new() }, &variables, log)?;
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
     let address = listener.local_addr()?;

@@ -4,7 +4,9 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use threshold_core::{Action, Batch, Mode, Outcome, Rate, Retry, Source, Step, Timestamp, Verdict};
+use threshold_core::{
+    Action, Batch, Mode, OnFailure, Outcome, Rate, Retry, Source, Step, Timestamp, Verdict,
+};
 
 use super::select::{Plan, Planned, Role};
 use crate::identify::{Doubts, Identity};
@@ -219,7 +221,10 @@ impl Decision {
 
     fn tightest(&self) -> Option<Part<'_>> {
         let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
-        let shown = || self.parts().filter(Part::shows_itself);
+        // Of a limit that was open because nobody could be asked, nobody knows what is left.
+        let open = self.inner.outcome.source == Source::Open;
+        let known = move |part: &Part<'_>| !open || part.step.sharing.on_failure != OnFailure::Open;
+        let shown = || self.parts().filter(Part::shows_itself).filter(known);
         let tightest =
             || shown().min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)));
         let refusing = if self.allowed() { None } else { shown().find(Part::refuses) };

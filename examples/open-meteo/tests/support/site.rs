@@ -9,8 +9,7 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use open_meteo::fail_open::FailOpen;
-use open_meteo::{Counters, Log, app};
+use open_meteo::{Counters, Log, app, node};
 use serde_json::Value as Json;
 use threshold::{
     Batch, Health, Key, ManualClock, MemoryStore, Outcome, Span, Store, StoreError, StoreErrorKind, Swept,
@@ -38,7 +37,7 @@ impl Site {
         let lines = Arc::clone(&said);
         let log: Log = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()));
         let flaky = Flaky { store: memory(), failing: Arc::clone(&failing) };
-        let store = FailOpen::new(flaky, clock.clone(), Arc::clone(&log));
+        let store = node((flaky, clock.clone()), [memory(), memory()], Arc::clone(&log));
         let variable = |name: &str| {
             variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
         };
