@@ -75,6 +75,8 @@ pub struct RedisStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     timeout: Duration,
+    /// Its fingerprint is kept there.
+    secret: Secret,
 }
 
 /// What a store has done so far.
@@ -122,7 +124,8 @@ impl RedisStore {
         let desk = Desk { line, script, clock, counts, losses };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(desk.clone().work(waiting));
-        Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout })
+        let secret = secrets.0.clone();
+        Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout, secret })
     }
 
     /// What it has done so far.
@@ -208,8 +211,10 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    /// Nothing to do: keys vanish by themselves.
+    /// Keys vanish by themselves. A server that lost its data has lost the secret's fingerprint too: it is kept again, so
+    /// that a node with another secret stays out.
     async fn sweep(&self, _: usize) -> Result<Swept, StoreError> {
+        opening::keep_secret(&self.desk.line, (&self.secret, None)).await?;
         Ok(Swept::default())
     }
 

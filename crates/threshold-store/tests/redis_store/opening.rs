@@ -94,6 +94,16 @@ async fn nobody_there_is_told_and_may_come_later() {
 }
 
 #[tokio::test]
+async fn a_server_that_lost_its_data_belongs_to_the_same_secret_again() {
+    let server = Redis::start();
+    let store = open(&server.url()).await;
+    server.cli(&["FLUSHALL"]).unwrap();
+    store.sweep(1).await.unwrap();
+    let error = RedisStore::open(&server.url(), &Secret::new([9; 16]), None).await.err();
+    assert!(error.expect("it is kept again").to_string().contains("made with another secret"));
+}
+
+#[tokio::test]
 async fn it_belongs_to_its_secret() {
     let url = format!("{}?prefix={}&timeout=5000", redis(), fresh_prefix());
     let other = Secret::new([8; 16]);
