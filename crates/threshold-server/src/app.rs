@@ -182,6 +182,7 @@ async fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<E
     };
     let log = Arc::clone(log);
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
+    let engine = engine.breaking(config.node.breaker);
     Ok(engine.telling(move |event| log.event(event)))
 }
 

@@ -1,7 +1,7 @@
 //! A ledger that fails when it is told to: before it writes, or after it has written and before it says so.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use threshold_core::ledger::{Entry, Page, Query, Retention, Written};
 use threshold_core::{Health, Ledger, Span, StoreError, StoreErrorKind, Timestamp};
@@ -12,6 +12,7 @@ use threshold_store::MemoryLedger;
 pub struct FlakyLedger {
     ledger: MemoryLedger,
     fault: Arc<AtomicU8>,
+    written_to: Arc<AtomicU64>,
 }
 
 /// What is wrong with it.
@@ -31,6 +32,12 @@ impl FlakyLedger {
         self.fault.store(fault as u8, Ordering::Release);
     }
 
+    /// How often it was asked to write.
+    #[must_use]
+    pub fn written_to(&self) -> u64 {
+        self.written_to.load(Ordering::Relaxed)
+    }
+
     /// What is really written down.
     #[must_use]
     pub const fn truth(&self) -> &MemoryLedger {
@@ -48,6 +55,7 @@ impl FlakyLedger {
 
 impl Ledger for FlakyLedger {
     async fn write(&self, entries: &[Entry]) -> Result<Vec<Written>, StoreError> {
+        self.written_to.fetch_add(1, Ordering::Relaxed);
         if self.is(Fault::Refuses) {
             return Err(Self::failed("write"));
         }

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use threshold_core::{Clock, Ledger, Outcome, PermitId, Store, StoreError, SubjectId};
+use threshold_store::node::{Breaker, BreakerSettings};
 use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 
 use crate::event::Event;
@@ -68,6 +69,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     version: AtomicU64,
     /// True while the ledger fails.
     failing: AtomicBool,
+    /// Whether decisions ask the ledger at all.
+    ledger_breaker: Breaker,
     /// What tells one receipt from another.
     receipts: UniqueIds,
     listener: Option<Listener>,
@@ -146,6 +149,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             settings: Mutex::default(),
             version: AtomicU64::new(0),
             failing: AtomicBool::new(false),
+            ledger_breaker: Breaker::new(BreakerSettings::default()),
             receipts: UniqueIds::new(),
             listener: None,
         }
@@ -156,6 +160,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[must_use]
     pub fn telling(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self { listener: Some(Box::new(listener)), ..self }
+    }
+
+    /// The same engine, whose decisions leave a ledger alone that has failed so often, so that nobody waits for it with
+    /// every request.
+    #[must_use]
+    pub fn breaking(self, settings: BreakerSettings) -> Self {
+        Self { ledger_breaker: Breaker::new(settings), ..self }
     }
 
     /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told.

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use threshold_core::ledger::{Author, Change, Entry, MAX_SANCTION, Page, Query, Record, Written};
 use threshold_core::{
-    Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, SubjectId, SubjectKind, Timestamp,
+    Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, StoreErrorKind, SubjectId, SubjectKind,
+    Timestamp,
 };
 
 use super::overrides::{self, Override, OverrideError, Overrides};
@@ -83,7 +84,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let at = self.edge.now();
         let tried = self.tried(&change).await?;
         let entry = Entry::Operator { by: by.to_owned(), at, change: change.clone() };
-        let changed = self.write(&[entry]).await? == [Written::Changed(true)];
+        // An operator waits: it is asked whatever it did before.
+        let written = self.observe(self.ledger.write(&[entry])).await?;
+        let changed = written == [Written::Changed(true)];
         if changed {
             self.tell(&event(at, by, change));
         }
@@ -120,7 +123,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub async fn refresh(&self) -> Result<(), StoreError> {
         loop {
             let after = self.version.load(Ordering::Acquire);
-            let page = self.observe(self.ledger.read(&Query::Changes { after }).await)?;
+            let page = self.observe(self.ledger.read(&Query::Changes { after })).await?;
             let more = page.next.is_some();
             self.take_over(page);
             if !more {
@@ -142,7 +145,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             // There may be room now for what had none: all of it is read again.
             self.version.store(0, Ordering::Release);
         }
-        self.observe(self.ledger.sweep(now, &state.rules.retention).await)
+        self.observe(self.ledger.sweep(now, &state.rules.retention)).await
     }
 
     /// What is held against a subject, as decisions see it.
@@ -222,22 +225,31 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Counting { ladder: response.ladder.as_deref(), reputation: response.reputation.as_ref(), now }
     }
 
-    /// Writes to the ledger, and tells when it begins or ceases to fail.
+    /// Writes down what came of a request, unless the ledger has failed so often that it is left alone.
     pub(crate) async fn write(&self, entries: &[Entry]) -> Result<Vec<Written>, StoreError> {
-        self.observe(self.ledger.write(entries).await)
+        if !self.ledger_breaker.admits(self.edge.now()) {
+            let detail = "it has failed several times and is left alone for a moment; see whether it is well";
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "write to the ledger", detail));
+        }
+        self.observe(self.ledger.write(entries)).await
     }
 
-    fn observe<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Asks the ledger, and tells when it begins or ceases to fail.
+    async fn observe<T>(&self, asking: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let began = self.edge.now();
+        let answer = asking.await;
         let at = self.edge.now();
         match &answer {
             // Misconfigured is what was asked, not the ledger.
             Err(error) if error.is_transient() => {
+                self.ledger_breaker.failed(at);
                 if !self.failing.swap(true, Ordering::AcqRel) {
                     self.tell(&Event::LedgerFailed { at, error: error.to_string() });
                 }
             }
             Err(_) => {}
             Ok(_) => {
+                self.ledger_breaker.succeeded(at.since(began));
                 if self.failing.load(Ordering::Acquire) && self.failing.swap(false, Ordering::AcqRel) {
                     self.tell(&Event::LedgerRecovered { at });
                 }

@@ -82,6 +82,23 @@ async fn without_it_there_is_no_strike_and_no_grace_and_both_return_by_themselve
 }
 
 #[tokio::test]
+async fn requests_leave_a_ledger_alone_that_failed_five_times_and_operators_do_not() {
+    let flaky = flaky();
+    let bob = Ask::get("/").by("bob");
+    flaky.engine.ledger().set(Fault::Refuses);
+    assert_eq!(flaky.drain(&bob, 100).await, 2);
+    assert_eq!(flaky.engine.ledger().written_to(), 5, "98 were refused");
+    assert!(flaky.engine.operate("ops", flaky.ban()).await.is_err());
+    assert_eq!(flaky.engine.ledger().written_to(), 6);
+    flaky.clock.advance(Span::SECOND);
+    flaky.drain(&bob, 100).await;
+    assert_eq!(flaky.engine.ledger().written_to(), 7, "one tries again");
+    flaky.engine.ledger().set(Fault::None);
+    flaky.engine.refresh().await.unwrap();
+    assert_eq!(flaky.drain(&bob, 5).await, 1, "once it answers it is asked at once");
+}
+
+#[tokio::test]
 async fn a_strike_whose_answer_was_lost_is_counted_once() {
     let flaky = flaky();
     let bob = Ask::get("/").by("bob");
