@@ -6,6 +6,8 @@ import { Group } from "./group.js";
 import { Malformed, readJudge, readOpen, readRefund, readReset } from "./request.js";
 import { States } from "./states.js";
 
+// The version of what is said between nodes and this Worker.
+const VERSION = 1;
 const HOUR = 3_600_000;
 // How often the time is written down, in microseconds: a row for every decision would double what decisions cost.
 const NOTED_EVERY = 1_000_000;
@@ -40,15 +42,18 @@ export class ThresholdObject extends DurableObject {
     });
   }
 
-  // Keeps the fingerprint of the secret and the number of shards; says what is kept if it is another.
+  // Keeps the fingerprint of the secret and the number of shards, and says what is kept.
   open(text, shards) {
     return this.queued(text, readOpen, (group, { secret, previous }) => {
-      const kept = this.states.note("secret");
-      const keptShards = this.states.note("shards");
+      const [kept, keptShards] = [this.states.note("secret"), this.states.note("shards")];
+      if (keptShards !== undefined && keptShards !== shards) {
+        // Keys would be looked for where they are not, and every limit would start afresh.
+        const remedy = `set SHARDS to ${keptShards} again, or choose another prefix`;
+        return [409, `what is kept here is spread over ${keptShards} shards, not ${shards}; ${remedy}`];
+      }
       if (secret && (kept === undefined || kept === previous)) this.states.setNote("secret", secret);
       if (secret && keptShards === undefined) this.states.setNote("shards", shards);
-      const now = { secret: this.states.note("secret") ?? null, shards: keptShards ?? shards };
-      return { now: group.now, ...now };
+      return { version: VERSION, now: group.now, secret: this.states.note("secret") ?? null, shards };
     });
   }
 
@@ -91,7 +96,8 @@ export class ThresholdObject extends DurableObject {
     const now = this.now();
     const answers = jobs.map(({ asked, run }) => {
       const group = new Group(this.states, asked.now ?? now);
-      return [200, JSON.stringify(run(group, asked))];
+      const said = run(group, asked);
+      return Array.isArray(said) ? said : [200, JSON.stringify(said)];
     });
     if (this.states.flush()) this.wrote();
     return answers;

@@ -13,7 +13,7 @@ function roundedUp(a, divisor) {
 }
 
 // The count of the rate that a mark stands for, and what is owed under it, in tokens times the period.
-function owed({ at, first, second: mark }, now, period) {
+export function owed({ at, first, second: mark }, now, period) {
   const [short, doubled] = [mark % COUNTS, Math.floor(mark / COUNTS)];
   const count = Math.max(short * 2 ** doubled, 1);
   let more = first > 0 ? BigInt(count) : 0n;

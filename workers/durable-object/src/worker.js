@@ -64,8 +64,8 @@ async function answer(request, env, asked, verb) {
 
 export function shardsOf(env) {
   const shards = Number(env.SHARDS ?? SHARDS);
-  if (!Number.isInteger(shards) || shards < 1 || shards > 65_536) {
-    throw new Error("SHARDS: write a whole number from 1 to 65536");
+  if (!Number.isInteger(shards) || shards < 1 || shards > 4096) {
+    throw new Error("SHARDS: write a whole number from 1 to 4096");
   }
   return shards;
 }
