@@ -1,108 +1,133 @@
-//! Batches whose keys are in different partitions of a cluster.
+//! Batches whose keys are in different places: partitions of a cluster, shards of a Worker.
 //!
-//! No server can judge all of it at once, so the parts are charged one after the other. If one refuses, what was charged
+//! Nobody can judge all of it at once, so the parts are charged one after the other. If one refuses, what was charged
 //! before is taken back, and the others are only looked at. Nothing is admitted that one of its limits refuses; what others
 //! see in between is a charge that may go again, so they may be refused though they need not have been.
 
 use smallvec::SmallVec;
 use threshold_core::mirror::Terms;
-use threshold_core::{Batch, Outcome, Partition, Step, Store, StoreError};
+use threshold_core::{Batch, Key, Outcome, Step, Store, StoreError};
 
-use super::RedisStore;
-use super::wire::Op;
+/// What is done with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Apply = 1,
+    Peek = 2,
+}
+
+/// A store whose keys may be in different places, each of which judges what is all its own.
+pub(crate) trait Parted: Store {
+    /// Where a key is.
+    fn place(&self, key: &Key) -> u16;
+
+    /// Judges a batch whose keys are in one place.
+    fn judge(&self, op: Op, batch: Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
+}
 
 /// One part of a batch, and which steps of it these are.
 struct Part {
-    partition: Partition,
+    place: u16,
     batch: Batch,
-    places: SmallVec<[usize; 4]>,
+    steps: SmallVec<[usize; 4]>,
 }
 
-/// True if the keys are in more than one partition.
-pub(super) fn spans(batch: &Batch) -> bool {
-    let mut partitions = batch.steps().iter().map(|step| step.key.partition());
-    partitions.next().is_some_and(|first| partitions.any(|other| other != first))
+/// Judges and charges a batch, wherever its keys are.
+pub(crate) async fn apply(store: &impl Parted, batch: &Batch) -> Result<Outcome, StoreError> {
+    if !spans(store, batch) {
+        return store.judge(Op::Apply, batch.clone()).await;
+    }
+    let parts = parts(store, batch);
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(parts.len());
+    for part in &parts {
+        let refused = outcomes.iter().any(|outcome| !outcome.admitted());
+        let op = if refused { Op::Peek } else { Op::Apply };
+        match store.judge(op, part.batch.clone()).await {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => {
+                take_back(store, &parts, &outcomes).await;
+                return Err(error);
+            }
+        }
+    }
+    if outcomes.iter().any(|outcome| !outcome.admitted()) {
+        take_back(store, &parts, &outcomes).await;
+        look_again(store, &parts, &mut outcomes).await?;
+    }
+    Ok(joined(batch, &parts, &outcomes))
 }
 
-/// Steps that are taken back, by their place.
-pub(super) fn places<'s>(steps: &[(&'s Step, Terms)]) -> Vec<Vec<(&'s Step, Terms)>> {
+/// Judges a batch and charges nothing, wherever its keys are.
+pub(crate) async fn peek(store: &impl Parted, batch: &Batch) -> Result<Outcome, StoreError> {
+    if !spans(store, batch) {
+        return store.judge(Op::Peek, batch.clone()).await;
+    }
+    let parts = parts(store, batch);
+    let mut outcomes = Vec::with_capacity(parts.len());
+    for part in &parts {
+        outcomes.push(store.judge(Op::Peek, part.batch.clone()).await?);
+    }
+    Ok(joined(batch, &parts, &outcomes))
+}
+
+/// The steps that are to be taken back, with their numbers: those of one place together.
+pub(crate) fn charged<'s>(
+    store: &impl Parted,
+    batch: &'s Batch,
+    outcome: &Outcome,
+) -> Vec<Vec<(&'s Step, Terms)>> {
     let mut places: Vec<Vec<(&Step, Terms)>> = Vec::new();
-    for (step, terms) in steps {
-        let of = |place: &&mut Vec<(&Step, Terms)>| {
-            place.first().is_some_and(|(first, _)| first.key.partition() == step.key.partition())
+    let charged = batch.steps().iter().zip(&outcome.verdicts);
+    for (step, _) in charged.filter(|(_, verdict)| outcome.charged && verdict.admitted()) {
+        let Some(terms) = Terms::of_refund(step) else { continue };
+        let here = |place: &&mut Vec<(&Step, Terms)>| {
+            place.first().is_some_and(|(first, _)| store.place(&first.key) == store.place(&step.key))
         };
-        match places.iter_mut().find(of) {
-            Some(place) => place.push((step, *terms)),
-            None => places.push(vec![(step, *terms)]),
+        match places.iter_mut().find(here) {
+            Some(place) => place.push((step, terms)),
+            None => places.push(vec![(step, terms)]),
         }
     }
     places
 }
 
-fn parts(batch: &Batch) -> Vec<Part> {
+/// True if the keys are in more than one place.
+fn spans(store: &impl Parted, batch: &Batch) -> bool {
+    let mut places = batch.steps().iter().map(|step| store.place(&step.key));
+    places.next().is_some_and(|first| places.any(|other| other != first))
+}
+
+fn parts(store: &impl Parted, batch: &Batch) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    for (place, step) in batch.steps().iter().enumerate() {
-        let partition = step.key.partition();
-        let at = parts.iter().position(|part| part.partition == partition).unwrap_or(parts.len());
+    for (number, step) in batch.steps().iter().enumerate() {
+        let place = store.place(&step.key);
+        let at = parts.iter().position(|part| part.place == place).unwrap_or(parts.len());
         if at == parts.len() {
-            parts.push(Part { partition, batch: Batch::default(), places: SmallVec::new() });
+            parts.push(Part { place, batch: Batch::default(), steps: SmallVec::new() });
         }
         // A part is never longer than the whole.
         let _ = parts[at].batch.push(*step);
-        parts[at].places.push(place);
+        parts[at].steps.push(number);
     }
     parts
 }
 
-impl RedisStore {
-    pub(super) async fn apply_across(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        let parts = parts(batch);
-        let mut outcomes: Vec<Outcome> = Vec::with_capacity(parts.len());
-        for part in &parts {
-            let refused = outcomes.iter().any(|outcome| !outcome.admitted());
-            let op = if refused { Op::Peek } else { Op::Apply };
-            match self.judge(op, part.batch.clone()).await {
-                Ok(outcome) => outcomes.push(outcome),
-                Err(error) => {
-                    self.take_back(&parts, &outcomes).await;
-                    return Err(error);
-                }
-            }
+/// Has the parts that were charged and taken back say what is really left. They were admitted, and stay so in what is
+/// said: the batch was refused by others.
+async fn look_again(store: &impl Parted, parts: &[Part], outcomes: &mut [Outcome]) -> Result<(), StoreError> {
+    for (part, outcome) in parts.iter().zip(outcomes).filter(|(_, outcome)| outcome.charged) {
+        let now = store.judge(Op::Peek, part.batch.clone()).await?;
+        for (verdict, real) in outcome.verdicts.iter_mut().zip(now.verdicts) {
+            (verdict.remaining, verdict.reset) = (real.remaining, real.reset);
         }
-        if outcomes.iter().any(|outcome| !outcome.admitted()) {
-            self.take_back(&parts, &outcomes).await;
-            self.look_again(&parts, &mut outcomes).await?;
-        }
-        Ok(joined(batch, &parts, &outcomes))
+        outcome.charged = false;
     }
+    Ok(())
+}
 
-    pub(super) async fn peek_across(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        let parts = parts(batch);
-        let mut outcomes = Vec::with_capacity(parts.len());
-        for part in &parts {
-            outcomes.push(self.judge(Op::Peek, part.batch.clone()).await?);
-        }
-        Ok(joined(batch, &parts, &outcomes))
-    }
-
-    /// Has the parts that were charged and taken back say what is really left. They were admitted, and stay so in what is
-    /// said: the batch was refused by others.
-    async fn look_again(&self, parts: &[Part], outcomes: &mut [Outcome]) -> Result<(), StoreError> {
-        for (part, outcome) in parts.iter().zip(outcomes).filter(|(_, outcome)| outcome.charged) {
-            let now = self.judge(Op::Peek, part.batch.clone()).await?;
-            for (verdict, real) in outcome.verdicts.iter_mut().zip(now.verdicts) {
-                (verdict.remaining, verdict.reset) = (real.remaining, real.reset);
-            }
-            outcome.charged = false;
-        }
-        Ok(())
-    }
-
-    /// What cannot be taken back stays charged, which refuses more and admits no more.
-    async fn take_back(&self, parts: &[Part], outcomes: &[Outcome]) {
-        for (part, outcome) in parts.iter().zip(outcomes) {
-            let _ = self.refund(&part.batch, outcome).await;
-        }
+/// What cannot be taken back stays charged, which refuses more and admits no more.
+async fn take_back(store: &impl Parted, parts: &[Part], outcomes: &[Outcome]) {
+    for (part, outcome) in parts.iter().zip(outcomes) {
+        let _ = store.refund(&part.batch, outcome).await;
     }
 }
 
@@ -110,8 +135,8 @@ impl RedisStore {
 fn joined(batch: &Batch, parts: &[Part], outcomes: &[Outcome]) -> Outcome {
     let mut verdicts = vec![None; batch.steps().len()];
     for (part, outcome) in parts.iter().zip(outcomes) {
-        for (place, verdict) in part.places.iter().zip(&outcome.verdicts) {
-            verdicts[*place] = Some(*verdict);
+        for (number, verdict) in part.steps.iter().zip(&outcome.verdicts) {
+            verdicts[*number] = Some(*verdict);
         }
     }
     let mut outcome = Outcome::default();

@@ -23,6 +23,8 @@ pub enum Place<'u> {
     Postgres,
     /// Redis or Valkey.
     Redis,
+    /// A Worker with Durable Objects, which keeps counters and no ledger.
+    DurableObjects,
 }
 
 impl<'u> Place<'u> {
@@ -37,6 +39,7 @@ impl<'u> Place<'u> {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(Path::new(path))),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres),
             Some(("redis" | "rediss" | "redis+sentinel" | "redis+cluster", _)) => Ok(Self::Redis),
+            Some(("durable-object+https" | "durable-object+http", _)) => Ok(Self::DurableObjects),
             _ => Err(unknown(url)),
         }
     }
@@ -44,15 +47,18 @@ impl<'u> Place<'u> {
     /// True if several nodes can use it.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
-        matches!(self, Self::Postgres | Self::Redis)
+        matches!(self, Self::Postgres | Self::Redis | Self::DurableObjects)
     }
 }
 
 /// True if keys need [partitions](threshold_core::Partition) at this address.
 #[must_use]
 pub fn is_partitioned(url: &str) -> bool {
-    url.starts_with("redis+cluster://")
+    url.starts_with("redis+cluster://") || url.starts_with(WORKER)
 }
+
+/// How the addresses of Workers begin.
+const WORKER: &str = "durable-object+";
 
 /// The parameters of an address that are shown as they are. What else there is may be a password.
 const SHOWN: [&str; 16] = [
@@ -88,7 +94,9 @@ pub fn without_password(url: &str) -> String {
         (Some((first, _)), _) if parameters.contains('@') => return format!("{scheme}://{first}:***"),
         (Some((user, _)), Some((login, place))) if login.contains(':') => format!("{user}:***@{place}"),
         // A user alone; to Redis it is more often a password whose colon was forgotten.
-        (_, Some((_, place))) if scheme.starts_with("redis") => format!("***@{place}"),
+        (_, Some((_, place))) if scheme.starts_with("redis") || scheme.starts_with(WORKER) => {
+            format!("***@{place}")
+        }
         _ => place.to_owned(),
     };
     if parameters.is_empty() {
@@ -129,7 +137,14 @@ pub async fn open_store(url: &str, secrets: SecretPair<'_>) -> Result<SharedStor
         }
         #[cfg(feature = "redis")]
         Place::Redis => Ok(Arc::new(crate::RedisStore::open(url, secret, previous).await?)),
-        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        #[cfg(feature = "durable-objects")]
+        Place::DurableObjects => Ok(Arc::new(crate::DurableObjectsStore::open(url, secret, previous).await?)),
+        #[cfg(not(all(
+            feature = "durable-objects",
+            feature = "sqlite",
+            feature = "postgres",
+            feature = "redis"
+        )))]
         _ => Err(left_out(url, (secret, previous))),
     }
 }
@@ -155,6 +170,7 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
             fit(url).await?;
             Ok(Arc::new(crate::RedisLedger::open(url, secret, previous).await?))
         }
+        Place::DurableObjects => Err(no_ledger()),
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
         _ => Err(left_out(url, (secret, previous))),
     }
@@ -190,7 +206,14 @@ pub async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
         Ok(Place::Postgres) => crate::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
         Ok(Place::Redis) => crate::redis::examine(url, secrets).await,
-        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        #[cfg(feature = "durable-objects")]
+        Ok(Place::DurableObjects) => crate::durable_objects::examine(url, secrets).await,
+        #[cfg(not(all(
+            feature = "durable-objects",
+            feature = "sqlite",
+            feature = "postgres",
+            feature = "redis"
+        )))]
         Ok(_) => not_built(url, secrets),
     }
 }
@@ -206,28 +229,36 @@ pub async fn examine_ledger(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<C
         Ok(Place::Postgres) => crate::ledgers::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
         Ok(Place::Redis) => crate::ledgers::redis::examine(url, secrets).await,
+        Ok(Place::DurableObjects) => vec![Check::bad("address", no_ledger().to_string())],
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
         Ok(_) => not_built(url, secrets),
     }
+}
+
+/// What is held against somebody is read by every node within a second, and listed; objects by the hundred are no place
+/// for that.
+fn no_ledger() -> StoreError {
+    let detail = "Durable Objects keep counters and no ledger; name another place for it, such as postgres://… or redis://…";
+    StoreError::new(StoreErrorKind::Misconfigured, "open a ledger", detail)
 }
 
 fn unknown(url: &str) -> StoreError {
     let shown = without_password(url);
     let detail = format!(
         "{shown:?} is the address of no store; write memory://, sqlite://PATH, postgres://…, redis://…, rediss://…, \
-         redis+sentinel://… or redis+cluster://…"
+         redis+sentinel://…, redis+cluster://… or durable-object+https://…"
     );
     StoreError::new(StoreErrorKind::Misconfigured, "read an address", detail)
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+#[cfg(not(all(feature = "durable-objects", feature = "sqlite", feature = "postgres", feature = "redis")))]
 fn left_out(url: &str, _: SecretPair<'_>) -> StoreError {
     let scheme = url.split("://").next().unwrap_or_default();
     let detail = format!("{scheme}:// was left out of this build; switch on its feature of threshold-store");
     StoreError::new(StoreErrorKind::Misconfigured, "open a store", detail)
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+#[cfg(not(all(feature = "durable-objects", feature = "sqlite", feature = "postgres", feature = "redis")))]
 fn not_built(url: &str, _: Option<SecretPair<'_>>) -> Vec<Check> {
     let secret = crate::random_secret();
     vec![Check::bad("address", left_out(url, (&secret, None)).to_string())]
@@ -270,6 +301,9 @@ mod tests {
             "postgres://host/limits?PASSWORD=hunter2&sslpassword=hunter2",
             "postgres://host/limits?pass%77ord=hunter2",
             "postgres://host/limits?hunter2",
+            "durable-object+https://hunter2@host/limits",
+            "durable-object+https://:hunter2@host?prefix=a",
+            "durable-object+http://x?hunter2@host",
             "mysql://me:hunter2@host",
             "redis:me:hunter2@host",
             "host=a user=b password=hunter2",
