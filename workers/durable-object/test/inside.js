@@ -16,6 +16,16 @@ export class ThresholdObject extends Deployed {
     await this.ctx.storage.setAlarm(Date.now());
   }
 
+  // The alarm of the hour, in a second.
+  async later() {
+    await this.ctx.storage.setAlarm(Date.now() + 1000);
+  }
+
+  // Writes another time down than it is.
+  ahead({ last }) {
+    this.states.setNote("last", Number(last));
+  }
+
   async alarm() {
     this.sweeps = (this.sweeps ?? 0) + 1;
     await super.alarm();
@@ -28,6 +38,18 @@ export class ThresholdObject extends Deployed {
 
   mendStorage() {
     this.ctx.storage.sql.exec("ALTER TABLE away RENAME TO cells");
+  }
+}
+
+// Takes the time from the test.
+class Timed extends RateLimiter {
+  constructor(given, now) {
+    super(given);
+    this.time = now;
+  }
+
+  send(verb, subject, asked) {
+    return super.send(verb, subject, { now: this.time, ...asked });
   }
 }
 
@@ -63,16 +85,24 @@ async function inside(url, env) {
   switch (url.pathname) {
     case "/inside/look":
     case "/inside/ring":
+    case "/inside/later":
+    case "/inside/ahead":
     case "/inside/breakStorage":
     case "/inside/mendStorage":
-      return Response.json((await object(asked.object)[url.pathname.slice(8)]()) ?? {});
+      return Response.json((await object(asked.object)[url.pathname.slice(8)](asked)) ?? {});
+    case "/inside/open": {
+      const secret = "0123456789abcdef0123456789abcdef";
+      return Response.json(await object("threshold/root").open(JSON.stringify({ secret }), Number(asked.shards)));
+    }
     case "/inside/address":
       return new Response(addressOf(new Request("http://a", { headers: { "CF-Connecting-IP": asked.of } })));
     default: {
-      const { id, rate, algorithm, prefix, who, price } = asked;
-      const limiter = new RateLimiter({ id, rate, algorithm, prefix, objects: env.THRESHOLD, secret: "a secret" });
-      const decision = await limiter[url.pathname.slice(8)](JSON.parse(who), Number(price));
-      return Response.json({ ...decision, of: undefined });
+      const { id, rate, algorithm, prefix, who, price, now, decision } = asked;
+      const given = { id, rate, algorithm, prefix, objects: env.THRESHOLD, secret: "a secret" };
+      const limiter = now === undefined ? new RateLimiter(given) : new Timed(given, Number(now));
+      const arguments_ = [JSON.parse(who), Number(price), decision && JSON.parse(decision)];
+      const said = await limiter[url.pathname.slice(8)](...arguments_);
+      return Response.json({ ...said, of: undefined });
     }
   }
 }

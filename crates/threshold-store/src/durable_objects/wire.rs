@@ -189,7 +189,11 @@ fn write_step(text: &mut String, (step, terms): (&Step, &Terms), key: usize) {
     if let Terms::Permit { id, .. } = terms {
         let _ = write!(text, ",\"{:032x}\"", id.get());
     }
-    let mut put = |numbers: &[u64]| numbers.iter().for_each(|one| drop(write!(text, ",{one}")));
+    let mut put = |numbers: &[u64]| {
+        for one in numbers {
+            let _ = write!(text, ",{one}");
+        }
+    };
     match *terms {
         Terms::Unfit => {}
         Terms::Bucket { price, depth, per, mark, changed } => {
