@@ -57,6 +57,23 @@ pub fn is_partitioned(url: &str) -> bool {
     url.starts_with("redis+cluster://") || url.starts_with(WORKER)
 }
 
+/// The same address with the Worker's token in it, where it names a Worker and has none: tokens are seldom written where
+/// addresses are.
+#[must_use]
+pub fn with_token(url: &str, token: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, place)) if scheme.starts_with(WORKER) && !place.contains('@') => {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            let written = token.bytes().map(|byte| match plain(byte) {
+                true => char::from(byte).to_string(),
+                false => format!("%{byte:02X}"),
+            });
+            format!("{scheme}://{}@{place}", written.collect::<String>())
+        }
+        _ => url.to_owned(),
+    }
+}
+
 /// How the addresses of Workers begin.
 const WORKER: &str = "durable-object+";
 
@@ -314,10 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn a_token_goes_where_there_is_none() {
+        let with = |url| with_token(url, "a/b c");
+        assert_eq!(
+            with("durable-object+https://host/x?prefix=a"),
+            "durable-object+https://a%2Fb%20c@host/x?prefix=a"
+        );
+        for url in ["durable-object+https://token@host", "redis://host", "memory://", "nonsense"] {
+            assert_eq!(with(url), url);
+        }
+    }
+
+    #[test]
     fn addresses_name_places() {
         assert_eq!(Place::of("memory://").ok(), Some(Place::Memory));
         assert_eq!(Place::of("sqlite://a/b").ok(), Some(Place::File(Path::new("a/b"))));
         assert!(Place::of("redis+cluster://a").is_ok_and(|place| place.is_shared()));
+        for worker in ["durable-object+https://t@a", "durable-object+http://t@a"] {
+            assert!(Place::of(worker).is_ok_and(|place| place.is_shared()) && is_partitioned(worker));
+        }
         for wrong in ["", "memory", "memory://x", "sqlite://", "mysql://a", "redis:a"] {
             let error = Place::of(wrong).expect_err(wrong).to_string();
             assert!(error.contains("sqlite://PATH"), "{error}");

@@ -18,6 +18,8 @@ mod outage;
 mod shards;
 #[path = "durable_objects/sweep.rs"]
 mod sweep;
+#[path = "durable_objects/tls.rs"]
+mod tls;
 #[path = "durable_objects/traffic.rs"]
 mod traffic;
 #[path = "durable_objects/worker.rs"]

@@ -6,10 +6,11 @@
 //! its keys.
 //!
 //! A test that kills or misconfigures a server starts a private one: [`Postgres`], [`Redis`], [`RedisCluster`],
-//! [`Sentinel`], [`Workerd`]; a [`Proxy`] stands between it and who asks, and makes the way bad. Dropped, it is stopped and its folder removed, however the test ends.
+//! [`Sentinel`], [`Workerd`]; a [`Proxy`] or a [`Front`] stands between it and who asks, and makes the way bad. Dropped, it is stopped and its folder removed, however the test ends.
 
 mod certificates;
 mod cluster;
+mod front;
 mod postgres;
 mod process;
 mod proxy;
@@ -20,6 +21,7 @@ mod workerd;
 
 pub use certificates::Certificates;
 pub use cluster::RedisCluster;
+pub use front::Front;
 pub use postgres::{Database, Postgres, PostgresOptions};
 pub use proxy::{Proxy, Way};
 pub use redis::{Redis, RedisOptions};

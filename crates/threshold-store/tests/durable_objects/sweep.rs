@@ -90,6 +90,17 @@ fn it_drops_what_is_over_page_by_page_and_leaves_the_rest() {
 }
 
 #[test]
+fn what_left_a_log_leaves_its_rows_too() {
+    let server = Workerd::tested();
+    let begin = 1_000_000_000_000_000;
+    for at in [0, 1, 2, HOUR + 1, HOUR + 2, HOUR + 3, 3 * HOUR, 3 * HOUR + 1] {
+        charge(&server, &keys('a', 1), &log(), Some(begin + at));
+    }
+    // At each admission what had left by the last one goes.
+    assert_eq!(look(&server)["rows"]["entries"], json!(2));
+}
+
+#[test]
 fn a_restart_neither_forgets_the_alarm_nor_puts_it_off() {
     let mut server = Workerd::tested();
     charge(&server, &keys('a', 5), &window(), None);
