@@ -58,12 +58,15 @@ impl Trouble {
                 StoreErrorKind::Misconfigured,
                 "; give the Worker's token, durable-object+https://TOKEN@HOST",
             ),
-            404 | 405 => (
+            409 => (StoreErrorKind::Misconfigured, ""),
+            400 | 411 | 413 if detail.is_some() => {
+                (StoreErrorKind::Misconfigured, "; deploy the Worker of this version")
+            }
+            429 => (StoreErrorKind::Unavailable, ""),
+            300..=499 => (
                 StoreErrorKind::Misconfigured,
                 "; see that the URL names the Worker of workers/durable-object, with the path it is routed at",
             ),
-            409 => (StoreErrorKind::Misconfigured, ""),
-            400 | 411 | 413 => (StoreErrorKind::Misconfigured, "; deploy the Worker of this version"),
             500 if detail.is_some() => (StoreErrorKind::Misconfigured, ""),
             _ => (StoreErrorKind::Unavailable, ""),
         };

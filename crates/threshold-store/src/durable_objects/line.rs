@@ -91,7 +91,7 @@ impl Line {
         let body = Bytes::from(body);
         for _ in 0..TRIES {
             let mut wire = self.0.wire().await?;
-            let request = self.0.request(target, body.clone())?;
+            let request = self.0.request(&wire, target, body.clone())?;
             let answered = tokio::time::timeout(self.0.place.timeout, wire.send(request)).await;
             let Ok(answered) = answered else {
                 self.0.unanswered();
@@ -127,13 +127,16 @@ impl Shared {
         self.wires.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(&self, target: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Trouble> {
+    /// HTTP/1.1 names the host in a header and HTTP/2 in the address; what has both is refused by some.
+    fn request(&self, wire: &Wire, target: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Trouble> {
         let Place { tls, authority, base, .. } = &self.place;
         let scheme = if *tls { "https" } else { "http" };
-        let request = Request::post(format!("{scheme}://{authority}{base}{target}"))
-            .header(HOST, authority)
-            .header(AUTHORIZATION, self.token.clone())
-            .header(CONTENT_TYPE, "application/json");
+        let request = match wire {
+            Wire::One(_) => Request::post(format!("{base}{target}")).header(HOST, authority),
+            Wire::Many(_) => Request::post(format!("{scheme}://{authority}{base}{target}")),
+        };
+        let request =
+            request.header(AUTHORIZATION, self.token.clone()).header(CONTENT_TYPE, "application/json");
         let wrong = |error| Trouble::new(StoreErrorKind::Misconfigured, format!("the URL is none: {error}"));
         request.body(Full::new(body)).map_err(wrong)
     }
