@@ -62,6 +62,13 @@ const TOOLS: &[Tool] = &[
         ],
     ),
     tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
+    // Runs the Worker as Cloudflare does. The package brings a program for each kind of machine, and only this one's is
+    // fetched.
+    tool(
+        "workerd",
+        "sh -c target/tools/workerd/node_modules/@cloudflare/workerd-*/bin/workerd${IFS}--version|grep${IFS}2026-11-04",
+        &["npm install --silent --prefix target/tools/workerd workerd@1.20261104.1"],
+    ),
     // The clients of the chat in other languages.
     tool(
         "websockets",

@@ -236,7 +236,12 @@ impl Found {
     /// The outcome of a look at `now`.
     #[must_use]
     pub fn peeked(mut self, steps: &[Step], now: Timestamp) -> Outcome {
-        transition::peek(steps, now, &mut self)
+        self.peek(steps, now)
+    }
+
+    /// [`Found::peeked`] between batches that are judged one after the other: the next one meets what this one met.
+    pub fn peek(&mut self, steps: &[Step], now: Timestamp) -> Outcome {
+        transition::peek(steps, now, self)
     }
 
     fn find(&mut self, key: &Key) -> Option<&mut State> {

@@ -76,6 +76,27 @@ async fn nodes_share_limits_in_a_redis_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_share_limits_in_durable_objects() {
+    let store = format!("{}?prefix={}&timeout=10000", servers::workerd(), servers::fresh_prefix());
+    let ledger = format!("{}?prefix={}", servers::redis_durable(), servers::fresh_prefix());
+    share_a_limit(&["--store", &store, "--ledger", &ledger]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_token_of_a_worker_may_be_in_the_environment() {
+    let folder = Folder::new();
+    let store = format!("{}?prefix={}&timeout=10000", servers::workerd(), servers::fresh_prefix());
+    let store = store.replace("secret@", "");
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    let arguments = ["--store", &store, "--ledger", &ledger];
+    let variables = [("THRESHOLD_SECRET", SECRET), ("THRESHOLD_DO_TOKEN", "secret")];
+    assert_eq!(admitted(&[Server::with(HUNDRED, &arguments, &variables)], 110).await, 100);
+    let ran = threshold(&folder, &[&["doctor"], &arguments[..]].concat());
+    assert_eq!(ran.status.code(), Some(1), "{}", out(&ran));
+    assert!(out(&ran).contains("it has no token"), "{}", out(&ran));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_share_limits_and_bans_in_postgres() {
     let database = servers::fresh_database();
     let store = format!("{}?timeout=10000", database.url());
@@ -113,7 +134,10 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     let redis = format!("{}?prefix={}", servers::redis(), servers::fresh_prefix());
     let evicting = RedisOptions::new().set("maxmemory-policy", "allkeys-lru").start();
     let evicting = evicting.url();
-    let cases: [(&[&str], &str); 6] = [
+    let objects = format!("{}?prefix={}", servers::workerd(), servers::fresh_prefix());
+    let cases: [(&[&str], &str); 8] = [
+        (&["--store", &objects], "name a ledger, such as --ledger postgres://"),
+        (&["--store", &objects, "--ledger", &objects], "keep counters and no ledger"),
         (&["--store", &redis], "name a ledger, such as --ledger postgres://"),
         (&["--store", &redis, "--ledger", &redis], "set `appendonly yes`"),
         (&["--store", &evicting, "--ledger", "sqlite://l.db"], "set `maxmemory-policy noeviction`"),
@@ -165,7 +189,10 @@ fn doctor_knows_whose_a_store_and_a_ledger_are_and_changes_nothing() {
     let postgres = format!("{}?timeout=10000", database.url());
     let file = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
     let (counters, ledger) = (file("odd %3F#counters.sqlite"), file("ledger.sqlite"));
-    let cases: [[&str; 4]; 3] = [
+    let objects = format!("{}?prefix={}&timeout=10000", servers::workerd(), servers::fresh_prefix());
+    let beside = format!("{}?prefix={}&timeout=10000", servers::redis_durable(), servers::fresh_prefix());
+    let cases: [[&str; 4]; 4] = [
+        ["--store", &objects, "--ledger", &beside],
         ["--store", &postgres, "--ledger", &postgres],
         ["--store", &redis, "--ledger", &durable],
         ["--store", &counters, "--ledger", &ledger],
@@ -214,6 +241,8 @@ fn doctor_finds_bad_what_serve_refuses() {
         ("sqlite://garbage.sqlite", "is no SQLite database"),
         ("sqlite://none/such/file.db", "make its folder first"),
         ("redis://me:sek/hunter2@127.0.0.1:1", "percent-encoded"),
+        ("durable-object+http://sek/hunter2@127.0.0.1:1", "percent-encoded"),
+        ("durable-object+http://hunter2@127.0.0.1:1", "see that it runs and listens there"),
     ];
     for (store, remedy) in cases {
         let serve =

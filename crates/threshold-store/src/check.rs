@@ -52,7 +52,7 @@ impl Check {
     }
 
     /// Whether what is kept somewhere belongs to the secret; `other` says what is to be done if it does not.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "redis"))]
+    #[cfg(any(feature = "durable-objects", feature = "sqlite", feature = "postgres", feature = "redis"))]
     pub(crate) fn secret(
         kept: Option<u128>,
         (secret, previous): crate::open::SecretPair<'_>,

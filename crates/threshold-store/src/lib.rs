@@ -4,6 +4,10 @@
 //! | --- | --- |
 //! | [`memory`] | [`MemoryStore`]: in process, exact under threads, with a hard cap on its memory |
 #![cfg_attr(
+    feature = "durable-objects",
+    doc = "| [`durable_objects`] | [`DurableObjectsStore`]: in Durable Objects of Cloudflare, shared by many nodes |"
+)]
+#![cfg_attr(
     feature = "postgres",
     doc = "| [`postgres`](mod@postgres) | [`PostgresStore`]: in a Postgres database, shared by many nodes |"
 )]
@@ -22,8 +26,14 @@
 //! | [`clock`] | [`SystemClock`]: the operating system's time, read cheaply; the only clock read there is |
 //! | [`entropy`] | a fresh [`Secret`](threshold_core::Secret); the only random numbers there are |
 
+#[cfg(any(feature = "durable-objects", feature = "redis"))]
+mod across;
+#[cfg(any(feature = "durable-objects", feature = "postgres"))]
+mod authorities;
 pub mod check;
 pub mod clock;
+#[cfg(feature = "durable-objects")]
+pub mod durable_objects;
 pub mod entropy;
 mod halves;
 pub mod ledgers;
@@ -40,6 +50,8 @@ pub mod sqlite;
 mod sync;
 
 pub use clock::SystemClock;
+#[cfg(feature = "durable-objects")]
+pub use durable_objects::{DurableObjectsStats, DurableObjectsStore};
 pub use entropy::{UniqueIds, random_secret, random_token};
 pub use ledgers::MemoryLedger;
 #[cfg(feature = "postgres")]

@@ -23,6 +23,8 @@ pub enum Place<'u> {
     Postgres,
     /// Redis or Valkey.
     Redis,
+    /// A Worker with Durable Objects, which keeps counters and no ledger.
+    DurableObjects,
 }
 
 impl<'u> Place<'u> {
@@ -37,6 +39,7 @@ impl<'u> Place<'u> {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::File(Path::new(path))),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres),
             Some(("redis" | "rediss" | "redis+sentinel" | "redis+cluster", _)) => Ok(Self::Redis),
+            Some(("durable-object+https" | "durable-object+http", _)) => Ok(Self::DurableObjects),
             _ => Err(unknown(url)),
         }
     }
@@ -44,15 +47,35 @@ impl<'u> Place<'u> {
     /// True if several nodes can use it.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
-        matches!(self, Self::Postgres | Self::Redis)
+        matches!(self, Self::Postgres | Self::Redis | Self::DurableObjects)
     }
 }
 
 /// True if keys need [partitions](threshold_core::Partition) at this address.
 #[must_use]
 pub fn is_partitioned(url: &str) -> bool {
-    url.starts_with("redis+cluster://")
+    url.starts_with("redis+cluster://") || url.starts_with(WORKER)
 }
+
+/// The same address with the Worker's token in it, where it names a Worker and has none: tokens are seldom written where
+/// addresses are.
+#[must_use]
+pub fn with_token(url: &str, token: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, place)) if scheme.starts_with(WORKER) && !place.contains('@') => {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+            let written = token.bytes().map(|byte| match plain(byte) {
+                true => char::from(byte).to_string(),
+                false => format!("%{byte:02X}"),
+            });
+            format!("{scheme}://{}@{place}", written.collect::<String>())
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// How the addresses of Workers begin.
+const WORKER: &str = "durable-object+";
 
 /// The parameters of an address that are shown as they are. What else there is may be a password.
 const SHOWN: [&str; 16] = [
@@ -88,7 +111,9 @@ pub fn without_password(url: &str) -> String {
         (Some((first, _)), _) if parameters.contains('@') => return format!("{scheme}://{first}:***"),
         (Some((user, _)), Some((login, place))) if login.contains(':') => format!("{user}:***@{place}"),
         // A user alone; to Redis it is more often a password whose colon was forgotten.
-        (_, Some((_, place))) if scheme.starts_with("redis") => format!("***@{place}"),
+        (_, Some((_, place))) if scheme.starts_with("redis") || scheme.starts_with(WORKER) => {
+            format!("***@{place}")
+        }
         _ => place.to_owned(),
     };
     if parameters.is_empty() {
@@ -129,7 +154,14 @@ pub async fn open_store(url: &str, secrets: SecretPair<'_>) -> Result<SharedStor
         }
         #[cfg(feature = "redis")]
         Place::Redis => Ok(Arc::new(crate::RedisStore::open(url, secret, previous).await?)),
-        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        #[cfg(feature = "durable-objects")]
+        Place::DurableObjects => Ok(Arc::new(crate::DurableObjectsStore::open(url, secret, previous).await?)),
+        #[cfg(not(all(
+            feature = "durable-objects",
+            feature = "sqlite",
+            feature = "postgres",
+            feature = "redis"
+        )))]
         _ => Err(left_out(url, (secret, previous))),
     }
 }
@@ -155,6 +187,7 @@ pub async fn open_ledger(url: &str, secrets: SecretPair<'_>) -> Result<SharedLed
             fit(url).await?;
             Ok(Arc::new(crate::RedisLedger::open(url, secret, previous).await?))
         }
+        Place::DurableObjects => Err(no_ledger()),
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
         _ => Err(left_out(url, (secret, previous))),
     }
@@ -190,7 +223,14 @@ pub async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
         Ok(Place::Postgres) => crate::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
         Ok(Place::Redis) => crate::redis::examine(url, secrets).await,
-        #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+        #[cfg(feature = "durable-objects")]
+        Ok(Place::DurableObjects) => crate::durable_objects::examine(url, secrets).await,
+        #[cfg(not(all(
+            feature = "durable-objects",
+            feature = "sqlite",
+            feature = "postgres",
+            feature = "redis"
+        )))]
         Ok(_) => not_built(url, secrets),
     }
 }
@@ -206,28 +246,36 @@ pub async fn examine_ledger(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<C
         Ok(Place::Postgres) => crate::ledgers::postgres::examine(url, secrets).await,
         #[cfg(feature = "redis")]
         Ok(Place::Redis) => crate::ledgers::redis::examine(url, secrets).await,
+        Ok(Place::DurableObjects) => vec![Check::bad("address", no_ledger().to_string())],
         #[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
         Ok(_) => not_built(url, secrets),
     }
+}
+
+/// What is held against somebody is read by every node within a second, and listed; objects by the hundred are no place
+/// for that.
+fn no_ledger() -> StoreError {
+    let detail = "Durable Objects keep counters and no ledger; name another place for it, such as postgres://… or redis://…";
+    StoreError::new(StoreErrorKind::Misconfigured, "open a ledger", detail)
 }
 
 fn unknown(url: &str) -> StoreError {
     let shown = without_password(url);
     let detail = format!(
         "{shown:?} is the address of no store; write memory://, sqlite://PATH, postgres://…, redis://…, rediss://…, \
-         redis+sentinel://… or redis+cluster://…"
+         redis+sentinel://…, redis+cluster://… or durable-object+https://…"
     );
     StoreError::new(StoreErrorKind::Misconfigured, "read an address", detail)
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+#[cfg(not(all(feature = "durable-objects", feature = "sqlite", feature = "postgres", feature = "redis")))]
 fn left_out(url: &str, _: SecretPair<'_>) -> StoreError {
     let scheme = url.split("://").next().unwrap_or_default();
     let detail = format!("{scheme}:// was left out of this build; switch on its feature of threshold-store");
     StoreError::new(StoreErrorKind::Misconfigured, "open a store", detail)
 }
 
-#[cfg(not(all(feature = "sqlite", feature = "postgres", feature = "redis")))]
+#[cfg(not(all(feature = "durable-objects", feature = "sqlite", feature = "postgres", feature = "redis")))]
 fn not_built(url: &str, _: Option<SecretPair<'_>>) -> Vec<Check> {
     let secret = crate::random_secret();
     vec![Check::bad("address", left_out(url, (&secret, None)).to_string())]
@@ -270,6 +318,9 @@ mod tests {
             "postgres://host/limits?PASSWORD=hunter2&sslpassword=hunter2",
             "postgres://host/limits?pass%77ord=hunter2",
             "postgres://host/limits?hunter2",
+            "durable-object+https://hunter2@host/limits",
+            "durable-object+https://:hunter2@host?prefix=a",
+            "durable-object+http://x?hunter2@host",
             "mysql://me:hunter2@host",
             "redis:me:hunter2@host",
             "host=a user=b password=hunter2",
@@ -280,10 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn a_token_goes_where_there_is_none() {
+        let with = |url| with_token(url, "a/b c");
+        assert_eq!(
+            with("durable-object+https://host/x?prefix=a"),
+            "durable-object+https://a%2Fb%20c@host/x?prefix=a"
+        );
+        for url in ["durable-object+https://token@host", "redis://host", "memory://", "nonsense"] {
+            assert_eq!(with(url), url);
+        }
+    }
+
+    #[test]
     fn addresses_name_places() {
         assert_eq!(Place::of("memory://").ok(), Some(Place::Memory));
         assert_eq!(Place::of("sqlite://a/b").ok(), Some(Place::File(Path::new("a/b"))));
         assert!(Place::of("redis+cluster://a").is_ok_and(|place| place.is_shared()));
+        for worker in ["durable-object+https://t@a", "durable-object+http://t@a"] {
+            assert!(Place::of(worker).is_ok_and(|place| place.is_shared()) && is_partitioned(worker));
+        }
         for wrong in ["", "memory", "memory://x", "sqlite://", "mysql://a", "redis:a"] {
             let error = Place::of(wrong).expect_err(wrong).to_string();
             assert!(error.contains("sqlite://PATH"), "{error}");

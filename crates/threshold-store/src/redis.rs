@@ -7,7 +7,6 @@
 //! | `desk` | where batches gather and go to the server together |
 //! | `script` | the scripts in Lua, beside it in files of their own |
 //! | `wire` | batches as the scripts read them, and their answers |
-//! | `across` | batches whose keys are in different partitions of a cluster |
 //! | `losses` | whether what was acknowledged may have been lost |
 //! | `opening` | what is looked at before the first batch |
 //!
@@ -15,7 +14,6 @@
 //! own transition ([`threshold_core::mirror`]). Keys vanish by themselves, never before their state is over. A batch that
 //! was sent is never sent again unless the server says that it did nothing: one that timed out counts as charged.
 
-mod across;
 mod desk;
 pub(crate) mod error;
 pub(crate) mod line;
@@ -39,13 +37,13 @@ use threshold_core::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::across::{self, Op, Parted};
 use crate::check::Check;
 use crate::clock::SystemClock;
 use crate::open::SecretPair;
 use desk::{Counts, Desk, Job, QUEUE};
 use line::Line;
 use script::Script;
-use wire::Op;
 
 pub(crate) use url::Place;
 
@@ -135,20 +133,6 @@ impl RedisStore {
         RedisStats { batches: batches.load(Ordering::Relaxed), calls: calls.load(Ordering::Relaxed) }
     }
 
-    /// Judges a batch whose keys are in one place.
-    async fn judge(&self, op: Op, batch: Batch) -> Result<Outcome, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        self.hand_over(Job { op, batch: batch.clone(), answer })?;
-        match tokio::time::timeout(self.timeout, answered).await {
-            Ok(Ok(answer)) => answer?.outcome(op, &batch),
-            Ok(Err(_)) => Err(unavailable("it is closed")),
-            Err(_) => {
-                let detail = format!("no answer within {} ms", self.timeout.as_millis());
-                Err(StoreError::new(StoreErrorKind::Timeout, "decide in Redis", detail))
-            }
-        }
-    }
-
     fn hand_over(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(jobs) = &*jobs else { return Err(unavailable("it is closed")) };
@@ -172,30 +156,36 @@ impl RedisStore {
     }
 }
 
+impl Parted for RedisStore {
+    fn place(&self, key: &Key) -> u16 {
+        if self.is_split() { key.partition().0 } else { 0 }
+    }
+
+    async fn judge(&self, op: Op, batch: Batch) -> Result<Outcome, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.hand_over(Job { op, batch: batch.clone(), answer })?;
+        match tokio::time::timeout(self.timeout, answered).await {
+            Ok(Ok(answer)) => answer?.outcome(op, &batch),
+            Ok(Err(_)) => Err(unavailable("it is closed")),
+            Err(_) => {
+                let detail = format!("no answer within {} ms", self.timeout.as_millis());
+                Err(StoreError::new(StoreErrorKind::Timeout, "decide in Redis", detail))
+            }
+        }
+    }
+}
+
 impl Store for RedisStore {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        match self.is_split() && across::spans(batch) {
-            true => self.apply_across(batch).await,
-            false => self.judge(Op::Apply, batch.clone()).await,
-        }
+        across::apply(self, batch).await
     }
 
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        match self.is_split() && across::spans(batch) {
-            true => self.peek_across(batch).await,
-            false => self.judge(Op::Peek, batch.clone()).await,
-        }
+        across::peek(self, batch).await
     }
 
     async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
-        if !outcome.charged {
-            return Ok(());
-        }
-        let charged = batch.steps().iter().zip(&outcome.verdicts).filter(|(_, verdict)| verdict.admitted());
-        let steps: Vec<(&Step, Terms)> =
-            charged.filter_map(|(step, _)| Some((step, Terms::of_refund(step)?))).collect();
-        let places = if self.is_split() { across::places(&steps) } else { vec![steps] };
-        for steps in places.into_iter().filter(|steps| !steps.is_empty()) {
+        for steps in across::charged(self, batch, outcome) {
             self.give_back(&steps, outcome).await?;
         }
         Ok(())

@@ -42,6 +42,27 @@ mod postgres {
     threshold_testkit::contract_tests!(Postgres(fresh_database()));
 }
 
+mod durable_objects {
+    use threshold_core::{ManualClock, Secret};
+    use threshold_store::DurableObjectsStore;
+    use threshold_testkit::contract::Backend;
+    use threshold_testkit::servers;
+
+    struct DurableObjects(&'static str);
+
+    impl Backend for DurableObjects {
+        type Store = DurableObjectsStore;
+
+        async fn open(&self, clock: ManualClock) -> Result<Self::Store, String> {
+            let url = format!("{}?prefix={}&timeout=60000", self.0, servers::fresh_prefix());
+            let opened = DurableObjectsStore::open_with_clock(&url, &Secret::new([7; 16]), clock).await;
+            opened.map_err(|error| error.to_string())
+        }
+    }
+
+    threshold_testkit::contract_tests!(DurableObjects(servers::workerd()));
+}
+
 mod sqlite {
     use threshold_core::ManualClock;
     use threshold_store::{SqliteStore, random_secret};

@@ -37,6 +37,11 @@ fn four_processes_of_a_store_in_a_redis_cluster_are_admitted_exactly() {
     exactly(&place(servers::redis_cluster()), 4, "processes-redis-cluster");
 }
 
+#[test]
+fn four_processes_of_a_store_in_durable_objects_are_admitted_exactly() {
+    exactly(&place(servers::workerd()), 4, "processes-durable-objects");
+}
+
 fn place(server: &str) -> String {
     format!("{server}?prefix={}&timeout=30000", servers::fresh_prefix())
 }

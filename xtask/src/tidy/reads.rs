@@ -42,6 +42,7 @@ const HOMES: &[(&str, &[Reach])] = &[
     ("crates/threshold-store/src/clock.rs", &[Clock]),
     ("crates/threshold-store/src/entropy.rs", &[Randomness]),
     // What works on a file or a connection in the place of its callers.
+    ("crates/threshold-store/src/durable_objects", &[Task]),
     ("crates/threshold-store/src/ledgers/postgres/", &[Task]),
     ("crates/threshold-store/src/ledgers/shared/desk.rs", &[Task]),
     ("crates/threshold-store/src/postgres", &[Task]),

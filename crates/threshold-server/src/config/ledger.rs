@@ -115,7 +115,15 @@ fn secrets(found: &Found, store_url: &str, policy: Option<&Policy>) -> Secrets {
 fn store_url(place: &Place, policy: Option<&Policy>) -> String {
     let of_policy = || Some(store(policy)?.url.as_ref()?.value.clone());
     let named = place.store.clone().or_else(|| set("THRESHOLD_STORE")).or_else(of_policy);
-    named.unwrap_or_else(|| MEMORY.to_owned())
+    with_token(named.unwrap_or_else(|| MEMORY.to_owned()))
+}
+
+/// The address of a Worker with the token of the environment, unless it has one.
+pub(super) fn with_token(url: String) -> String {
+    match set("THRESHOLD_DO_TOKEN") {
+        Some(token) => threshold::open::with_token(&url, &token),
+        None => url,
+    }
 }
 
 fn store(policy: Option<&Policy>) -> Option<&threshold::policy::Store> {

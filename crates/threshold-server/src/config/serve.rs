@@ -9,6 +9,7 @@ use threshold::node::BreakerSettings;
 use threshold::open::Place;
 use threshold::policy::{Breaker, Listen, Policy};
 
+use super::ledger::with_token;
 use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
 use crate::cli::{Serve, listen};
 use crate::demo;
@@ -131,6 +132,7 @@ fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, 
     let Some(cache) = serve.cache.clone().or_else(|| set("THRESHOLD_CACHE")).or_else(of_policy) else {
         return Ok(None);
     };
+    let cache = with_token(cache);
     Place::of(&cache).map_err(|error| format!("--cache: {error}"))?;
     match cache == store {
         true => Err("--cache: this is the store itself; name another, or leave it out".to_owned()),

@@ -10,13 +10,14 @@ use std::task::{Context, Poll};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as Encrypted;
+
+use crate::authorities::authorities;
 
 /// How far a certificate is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) fn connector(trust: Trust, roots: Option<&Path>) -> Result<Tls, Strin
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anyone => Arc::new(Lenient { provider, inner: None }),
         Trust::Signed | Trust::Named => {
-            let roots = Arc::new(authorities(roots)?);
+            let roots = Arc::new(authorities(roots, "sslrootcert")?);
             let inner = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
             let inner = inner.map_err(|error| error.to_string())?;
             match trust {
@@ -49,27 +50,6 @@ pub(super) fn connector(trust: Trust, roots: Option<&Path>) -> Result<Tls, Strin
     };
     let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name: None })
-}
-
-fn authorities(roots: Option<&Path>) -> Result<RootCertStore, String> {
-    let mut store = RootCertStore::empty();
-    match roots {
-        Some(path) => {
-            let wrong = |error: &dyn std::fmt::Display| format!("sslrootcert {}: {error}", path.display());
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-            for certificate in found {
-                let certificate = certificate.map_err(|error| wrong(&error))?;
-                store.add(certificate).map_err(|error| wrong(&error))?;
-            }
-        }
-        None => {
-            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    if store.is_empty() {
-        return Err("no authority is trusted; name a file of certificates by sslrootcert".to_owned());
-    }
-    Ok(store)
 }
 
 /// Believes more than is usual: any certificate, or one that was signed for another name.

@@ -16,7 +16,8 @@ use super::error;
 use super::line::Line;
 use super::losses::Losses;
 use super::script::{Script, Text, Told};
-use super::wire::{self, Answer, Judged, Keys, Op};
+use super::wire::{self, Answer, Judged, Keys};
+use crate::across::Op;
 use crate::clock::SystemClock;
 
 /// The most batches and steps of one call: others on the same server wait no longer than for so many.

@@ -8,12 +8,7 @@ use threshold_core::{
     Batch, Key, Mode, OnFailure, Outcome, PermitId, Step, StoreError, StoreErrorKind, Timestamp,
 };
 
-/// What is done with a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Apply = 1,
-    Peek = 2,
-}
+use crate::across::Op;
 
 /// The length of one step.
 const STEP: usize = 76;

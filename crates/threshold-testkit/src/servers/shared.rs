@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Database, Postgres, Redis, RedisCluster};
+use super::{Database, Postgres, Redis, RedisCluster, Workerd};
 
 /// Where a server is, and the server itself if this process started it. Statics are never dropped: such a server ends
 /// because this process does.
@@ -83,6 +83,20 @@ pub fn redis_cluster() -> &'static str {
     static SERVER: Shared<RedisCluster> = OnceLock::new();
     find(&SERVER, "THRESHOLD_TEST_REDIS_CLUSTER", || {
         let server = RedisCluster::start();
+        (server.url(), server)
+    })
+}
+
+/// The URL of our Worker in a workerd that other tests use too, and that takes the time from who asks.
+///
+/// # Panics
+///
+/// If there is none and none can be started; with the remedy.
+#[must_use]
+pub fn workerd() -> &'static str {
+    static SERVER: Shared<Workerd> = OnceLock::new();
+    find(&SERVER, "THRESHOLD_TEST_WORKERD", || {
+        let server = Workerd::timed();
         (server.url(), server)
     })
 }

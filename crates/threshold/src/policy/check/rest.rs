@@ -41,7 +41,7 @@ const STORES: [(&str, bool); 7] = [
 ];
 /// A message is read whole before it is judged.
 const MOST_PAYLOAD: u64 = 16 * 1024 * 1024;
-const DURABLE_OBJECTS: &str = "durable-object+https://";
+const DURABLE_OBJECTS: &str = "durable-object+http";
 
 fn store(policy: &Policy, reader: &mut Reader<'_>) {
     let Some(store) = &policy.store else { return };

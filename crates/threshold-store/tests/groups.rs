@@ -1,4 +1,4 @@
-//! Batches that reach Postgres as one group are judged as the transition judges them one after the other.
+//! Batches that reach Postgres or a Durable Object as one group are judged as the transition judges them one after the other.
 #![cfg(not(feature = "loom"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -12,9 +12,9 @@ use threshold_core::{
     Action, AlgorithmKind, Batch, ManualClock, Mode, Outcome, PermitId, Secret, Span, Step, Store, Timestamp,
     Unit,
 };
-use threshold_store::{PostgresStore, random_secret};
+use threshold_store::{DurableObjectsStore, PostgresStore, random_secret};
 use threshold_testkit::figures::size;
-use threshold_testkit::servers::fresh_database;
+use threshold_testkit::servers::{fresh_database, fresh_prefix, workerd};
 use threshold_testkit::strategies::{Limit, changed, cost, limit, start, wait};
 use threshold_testkit::timed::{Pure, Timed};
 
@@ -83,7 +83,7 @@ fn batch(steps: &[Step]) -> Batch {
 type Charged = Vec<(Vec<Step>, Outcome)>;
 
 /// Asks everything of one moment at once, in order. One connection takes it in that order, in as few groups as it can.
-async fn ask(store: &PostgresStore, asks: &[Ask], charged: &Charged) -> Vec<Option<Outcome>> {
+async fn ask(store: &impl Store, asks: &[Ask], charged: &Charged) -> Vec<Option<Outcome>> {
     join_all(asks.iter().map(|ask| async move {
         match ask {
             Ask::Apply(steps) => Some(store.apply(&batch(steps)).await.unwrap()),
@@ -112,7 +112,7 @@ fn ask_pure(pure: &mut Pure, asks: &[Ask], charged: &Charged, now: Timestamp) ->
     asks.iter().map(one).collect()
 }
 
-async fn matches_the_transition(store: &PostgresStore, clock: &ManualClock, moments: &[Moment]) {
+async fn matches_the_transition(store: &impl Store, clock: &ManualClock, moments: &[Moment]) {
     let (mut pure, mut charged) = (Pure::default(), Charged::new());
     for moment in moments {
         let now = match moment.back {
@@ -136,47 +136,87 @@ async fn matches_the_transition(store: &PostgresStore, clock: &ManualClock, mome
     }
 }
 
-async fn groups_match(kind: AlgorithmKind) {
+/// Whether refunds go together with batches, and how many rounds there are.
+async fn groups_match(
+    store: &impl Store,
+    clock: &ManualClock,
+    kind: AlgorithmKind,
+    (mixed, rounds): (bool, u32),
+) {
+    let mut runner = TestRunner::deterministic();
+    for round in 0..rounds {
+        let scenario = (limit(kind), 1..2_000_u64)
+            .prop_filter_map("two limits", |(limit, count)| Some([limit, changed(&limit, count)?]))
+            .prop_flat_map(|limits| moments(limits, round % 2 == 0));
+        let mut moments = scenario.new_tree(&mut runner).unwrap().current();
+        if !mixed {
+            moments.iter_mut().for_each(sort_out);
+        }
+        clock.set(start());
+        matches_the_transition(store, clock, &moments).await;
+    }
+}
+
+/// Leaves either batches or one refund: an object is sent them beside each other, in no order.
+fn sort_out(moment: &mut Moment) {
+    match moment.asks.first() {
+        Some(Ask::Refund(_)) => moment.asks.truncate(1),
+        _ => moment.asks.retain(|ask| !matches!(ask, Ask::Refund(_))),
+    }
+}
+
+async fn of_postgres(kind: AlgorithmKind) {
     let database = fresh_database();
     let url = format!("{}?timeout=60000&pool=1", database.url());
     let clock = ManualClock::starting_at(start());
     let store = PostgresStore::open_with(&url, &Secret::new([7; 16]), None, clock.clone()).await.unwrap();
-    let mut runner = TestRunner::deterministic();
-    for round in 0..size(200, 5_000) {
-        let scenario = (limit(kind), 1..2_000_u64)
-            .prop_filter_map("two limits", |(limit, count)| Some([limit, changed(&limit, count)?]))
-            .prop_flat_map(|limits| moments(limits, round % 2 == 0));
-        clock.set(start());
-        matches_the_transition(&store, &clock, &scenario.new_tree(&mut runner).unwrap().current()).await;
-    }
+    groups_match(&store, &clock, kind, (true, size(200, 5_000))).await;
 }
 
-#[tokio::test]
-async fn buckets_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::TokenBucket).await;
+async fn of_durable_objects(kind: AlgorithmKind) {
+    let url = format!("{}?prefix={}&timeout=60000", workerd(), fresh_prefix());
+    let clock = ManualClock::starting_at(start());
+    let store =
+        DurableObjectsStore::open_with_clock(&url, &Secret::new([7; 16]), clock.clone()).await.unwrap();
+    groups_match(&store, &clock, kind, (false, size(100, 2_000))).await;
 }
 
-#[tokio::test]
-async fn fixed_windows_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::FixedWindow).await;
+macro_rules! groups {
+    ($($module:ident: $of:ident),+) => {
+        $(mod $module {
+            use threshold_core::AlgorithmKind;
+
+            #[tokio::test]
+            async fn buckets_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::TokenBucket).await;
+            }
+
+            #[tokio::test]
+            async fn fixed_windows_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::FixedWindow).await;
+            }
+
+            #[tokio::test]
+            async fn calendar_windows_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::CalendarWindow).await;
+            }
+
+            #[tokio::test]
+            async fn sliding_windows_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::SlidingWindow).await;
+            }
+
+            #[tokio::test]
+            async fn logs_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::SlidingLog).await;
+            }
+
+            #[tokio::test]
+            async fn permits_in_groups_match_the_transition() {
+                super::$of(AlgorithmKind::Concurrency).await;
+            }
+        })+
+    };
 }
 
-#[tokio::test]
-async fn calendar_windows_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::CalendarWindow).await;
-}
-
-#[tokio::test]
-async fn sliding_windows_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::SlidingWindow).await;
-}
-
-#[tokio::test]
-async fn logs_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::SlidingLog).await;
-}
-
-#[tokio::test]
-async fn permits_in_groups_match_the_transition() {
-    groups_match(AlgorithmKind::Concurrency).await;
-}
+groups! { postgres: of_postgres, durable_objects: of_durable_objects }

@@ -1,0 +1,170 @@
+//! The Worker, asked in plain bytes.
+
+use serde_json::{Value, json};
+use threshold_testkit::servers::{Workerd, fresh_prefix, workerd};
+
+use crate::http::{Answer, get, post, raw, send};
+
+fn port() -> u16 {
+    workerd().rsplit(':').next().unwrap().parse().unwrap()
+}
+
+fn detail(answer: &Answer) -> String {
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
+    assert_eq!(answer.json()["status"], answer.status, "{answer:?}");
+    answer.json()["detail"].as_str().unwrap().to_owned()
+}
+
+/// One step of cost 1 to a window of three.
+fn window() -> Value {
+    json!([2, 0, 0, 1, 3, 3_600_000_000_u64, 0])
+}
+
+fn ask(prefix: &str, steps: &[Value]) -> Value {
+    let mut batch = vec![json!(1)];
+    batch.extend_from_slice(steps);
+    let body = json!({ "keys": ["0123456789abcdef0123456789abcdef"], "batches": [batch] });
+    let answer = post(port(), &format!("/v1/judge?shard=7&prefix={prefix}"), &body.to_string());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+#[test]
+fn a_batch_is_judged_and_says_what_it_found() {
+    let prefix = fresh_prefix();
+    let first = ask(&prefix, &[window()]);
+    assert_eq!((&first["charged"], &first["found"]), (&json!([1]), &json!([null])));
+    let second = ask(&prefix, &[window(), window(), window()]);
+    assert_eq!(second["charged"], json!([0]), "all or nothing");
+    assert_eq!(second["found"][0][1], json!(1));
+    assert_eq!(ask(&prefix, &[window(), window()])["charged"], json!([1]));
+    assert_eq!(ask(&prefix, &[window()])["charged"], json!([0]));
+}
+
+#[test]
+fn only_who_has_the_token_may_ask() {
+    let body = r#"{"keys":[],"batches":[]}"#;
+    for token in
+        ["", "Bearer", "Bearer ", "Bearer secre", "Bearer secret2", "bearer secret", "Basic secret", "secret"]
+    {
+        let answer = send(port(), "POST /v1/judge?shard=0", &[("Authorization", token)], body);
+        assert_eq!(answer.status, 401, "{token:?}: {answer:?}");
+        assert!(detail(&answer).contains("Authorization: Bearer TOKEN"), "{answer:?}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
+    }
+    for verb in ["judge", "refund", "reset", "open", "health"] {
+        let answer = send(port(), &format!("POST /v1/{verb}"), &[], "{}");
+        assert_eq!(answer.status, 401, "{verb}: {answer:?}");
+    }
+    assert_eq!(post(port(), "/v1/judge?shard=0", body).status, 200);
+}
+
+#[test]
+fn what_is_malformed_is_told_where_and_how_to_put_it_right() {
+    let key = "0123456789abcdef0123456789abcdef";
+    let judged = |batches: Value| json!({ "keys": [key], "batches": batches }).to_string();
+    let long: Vec<Value> = (0..1_025).map(|_| json!([1])).collect();
+    let deep = vec![window(); 4_097];
+    let cases = [
+        (String::new(), "body: write JSON"),
+        ("{".to_owned(), "body: write JSON"),
+        ("[]".to_owned(), "body: write an object"),
+        ("null".to_owned(), "body: write an object"),
+        ("{}".to_owned(), "keys: write a list"),
+        (r#"{"keys":["XYZ"]}"#.to_owned(), "keys[0]: write the key as 32 hexadecimal digits"),
+        (r#"{"keys":[7]}"#.to_owned(), "keys[0]"),
+        (r#"{"keys":[]}"#.to_owned(), "batches: write a list"),
+        (r#"{"keys":[],"batches":[],"now":-1}"#.to_owned(), "now: write a whole number from 1"),
+        (judged(json!([[]])), "batches[0][0]: write 1 to charge or 2 to look"),
+        (judged(json!([[3]])), "batches[0][0]"),
+        (judged(json!([[1, 5]])), "batches[0][1]: write a list"),
+        (judged(json!([[1, [9]]])), "batches[0][1][0]: write what it is judged by"),
+        (judged(json!([[1, ["1"]]])), "batches[0][1]"),
+        (judged(json!([[1, [2, 0, 0, 1, 3]]])), "a fixed window has 7 members"),
+        (judged(json!([[1, [2, 4, 0, 1, 3, 9, 0]]])), "batches[0][1][1]"),
+        (
+            judged(json!([[1, [2, 0, 1, 1, 3, 9, 0]]])),
+            "batches[0][1][2]: write the place of a key; there are 1",
+        ),
+        (judged(json!([[1, [2, 0, 0, 0, 3, 9, 0]]])), "batches[0][1][3]: write a whole number from 1"),
+        (judged(json!([[1, [2, 0, 0, -1, 3, 9, 0]]])), "batches[0][1][3]"),
+        (judged(json!([[1, [2, 0, 0, 1.5, 3, 9, 0]]])), "batches[0][1][3]"),
+        (judged(json!([[1, [2, 0, 0, 1e300, 3, 9, 0]]])), "batches[0][1][3]"),
+        (judged(json!([[1, [2, 0, 0, "1", 3, 9, 0]]])), "batches[0][1][3]"),
+        (judged(json!([[1, [2, 0, 0, null, 3, 9, 0]]])), "batches[0][1][3]"),
+        (judged(json!([[1, [4, 0, 0, 1, 10_001, 9]]])), "a list holds at most 10000"),
+        (
+            judged(json!([[1, [5, 0, 0, "me", 1, 3, 9]]])),
+            "batches[0][1][3]: write the permit as 32 hexadecimal",
+        ),
+        (judged(json!(long)), "batches: write at most 1024"),
+        (judged(json!([[1], ([json!(1)].into_iter().chain(deep).collect::<Vec<_>>())])), "at most 4097"),
+    ];
+    for (body, says) in cases {
+        let answer = post(port(), "/v1/judge?shard=0", &body);
+        assert_eq!(answer.status, 400, "{says}: {answer:?}");
+        assert!(detail(&answer).contains(says), "{says}: {answer:?}");
+    }
+    assert!(
+        detail(&post(port(), "/v1/refund?shard=0", r#"{"keys":[],"refunds":[["a"]]}"#))
+            .contains("refunds[0][0]")
+    );
+    assert!(detail(&post(port(), "/v1/open", r#"{"secret":"a"}"#)).contains("secret: write the fingerprint"));
+}
+
+#[test]
+fn what_goes_nowhere_is_told() {
+    for (line, status, says) in [
+        ("POST /", 404, "ask /v1/judge"),
+        ("POST /v1/", 404, "ask /v1/judge"),
+        ("POST /v2/judge", 404, "ask /v1/judge"),
+        ("POST /v1/judge", 400, "shard: write a whole number from 0 to 127"),
+        ("POST /v1/judge?shard=128", 400, "shard"),
+        ("POST /v1/judge?shard=1.5", 400, "shard"),
+        ("POST /v1/judge?shard=x", 400, "shard"),
+        ("POST /v1/judge?shard=0&shards=64", 409, "there are 128 shards here, not 64"),
+        ("POST /v1/judge?shard=0&prefix=a/b", 400, "prefix"),
+        ("POST /v1/judge?shard=0&prefix=", 400, "prefix"),
+        ("GET /v1/judge?shard=0", 405, "POST"),
+        ("DELETE /v1/reset?shard=0", 405, "POST"),
+    ] {
+        let answer = send(port(), line, &[("Authorization", "Bearer secret")], "{}");
+        assert_eq!(answer.status, status, "{line}: {answer:?}");
+        assert!(detail(&answer).contains(says), "{line}: {answer:?}");
+    }
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let head =
+        "POST /v1/judge?shard=0 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer secret\r\n";
+    let answer =
+        raw(port(), format!("{head}Content-Length: 1048577\r\n\r\n{}", " ".repeat(1_048_577)).as_bytes());
+    assert_eq!(answer.status, 413, "{answer:?}");
+    assert!(detail(&answer).contains("longer than 1048576 bytes"), "{answer:?}");
+    let answer =
+        raw(port(), format!("{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n").as_bytes());
+    assert_eq!(answer.status, 411, "{answer:?}");
+    assert!(detail(&answer).contains("Content-Length"), "{answer:?}");
+}
+
+#[test]
+fn its_health_is_the_time_and_what_is_kept() {
+    let answer = send(port(), "GET /v1/health", &[("Authorization", "Bearer secret")], "");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!((&answer.json()["version"], &answer.json()["shards"]), (&json!(1), &json!(128)));
+    assert!(answer.json()["now"].as_u64().unwrap() > 1_700_000_000_000_000);
+}
+
+#[test]
+fn a_number_of_shards_that_changed_is_refused() {
+    let server = Workerd::tested();
+    let open = |shards: u16| {
+        let said = get(server.port(), &format!("/inside/open?shards={shards}")).body;
+        serde_json::from_str::<Value>(&said).unwrap_or_else(|_| panic!("{said}"))
+    };
+    assert_eq!(open(128)[0], json!(200));
+    let refused = open(64);
+    assert_eq!(refused[0], json!(409));
+    assert!(refused[1].as_str().unwrap().contains("set SHARDS to 128 again"), "{refused}");
+}

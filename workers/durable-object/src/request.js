@@ -1,0 +1,133 @@
+// Reads what a request asks for and refuses what makes no sense: what is wrong, where, and how to put it right.
+
+// What a step is judged by: its number, how many numbers follow its key, and which of them must not be zero.
+export const UNFIT = 0;
+export const BUCKET = 1;
+export const FIXED = 2;
+export const SLIDING = 3;
+export const LOG = 4;
+export const ACQUIRE = 5;
+export const RENEW = 6;
+export const RELEASE = 7;
+
+export const APPLY = 1;
+export const PEEK = 2;
+
+const SHAPES = [
+  { name: "unfit", length: 3, atLeastOne: [] },
+  { name: "bucket", length: 12, atLeastOne: [7, 10, 11] },
+  { name: "fixed window", length: 7, atLeastOne: [3, 5] },
+  { name: "sliding window", length: 8, atLeastOne: [3, 5, 6, 7] },
+  { name: "log", length: 6, atLeastOne: [3, 5] },
+  { name: "permit", length: 7, atLeastOne: [6] },
+  { name: "permit", length: 7, atLeastOne: [6] },
+  { name: "permit", length: 7, atLeastOne: [6] },
+];
+
+// The most of one request. Others on the same object wait no longer than for so many.
+export const MOST = { bytes: 1 << 20, keys: 4096, batches: 1024, steps: 4096, list: 10_000 };
+
+// Sums of two of these are still exact in a double.
+const LARGEST = 2 ** 52;
+const HEX = /^[0-9a-f]{32}$/;
+
+export class Malformed extends Error {}
+
+function wrong(where, what) {
+  throw new Malformed(`${where}: ${what}`);
+}
+
+function whole(number, where, least = 0) {
+  if (!Number.isSafeInteger(number) || number < least || number > LARGEST) {
+    wrong(where, `write a whole number from ${least} to ${LARGEST}`);
+  }
+}
+
+function list(value, where, most) {
+  if (!Array.isArray(value)) wrong(where, "write a list");
+  if (value.length > most) wrong(where, `write at most ${most}; send the rest in another request`);
+}
+
+function readStep(step, keys, where) {
+  list(step, where, 12);
+  const shape = SHAPES[step[0]];
+  if (!shape) wrong(`${where}[0]`, `write what it is judged by, from 0 to ${SHAPES.length - 1}`);
+  if (step.length !== shape.length) wrong(where, `a ${shape.name} has ${shape.length} members`);
+  whole(step[1], `${where}[1]`);
+  if (step[1] > 3) wrong(`${where}[1]`, "write 1 if it only observes, plus 2 if it only checks");
+  whole(step[2], `${where}[2]`);
+  if (step[2] >= keys) wrong(`${where}[2]`, `write the place of a key; there are ${keys}`);
+  const isPermit = step[0] >= ACQUIRE;
+  if (isPermit && !HEX.test(step[3])) wrong(`${where}[3]`, "write the permit as 32 hexadecimal digits");
+  for (let i = isPermit ? 4 : 3; i < step.length; i++) {
+    whole(step[i], `${where}[${i}]`, shape.atLeastOne.includes(i) ? 1 : 0);
+  }
+  const isList = step[0] >= LOG;
+  if (isList && step[isPermit ? 5 : 4] > MOST.list) {
+    wrong(where, `a list holds at most ${MOST.list}`);
+  }
+}
+
+function readBatches(batches, keys, where, readFirst) {
+  list(batches, where, MOST.batches);
+  let steps = 0;
+  batches.forEach((batch, index) => {
+    const here = `${where}[${index}]`;
+    list(batch, here, MOST.steps + 1);
+    readFirst(batch[0], `${here}[0]`);
+    for (let i = 1; i < batch.length; i++) readStep(batch[i], keys, `${here}[${i}]`);
+    steps += batch.length - 1;
+  });
+  if (steps > MOST.steps) wrong(where, `write at most ${MOST.steps} steps; send the rest in another request`);
+}
+
+function parse(text) {
+  let body;
+  try {
+    body = JSON.parse(text);
+  } catch (error) {
+    wrong("body", `write JSON; ${error.message}`);
+  }
+  if (body === null || typeof body !== "object" || Array.isArray(body)) wrong("body", "write an object");
+  if (body.now !== undefined) whole(body.now, "now", 1);
+  return body;
+}
+
+export function readKeys(keys) {
+  list(keys, "keys", MOST.keys);
+  keys.forEach((key, index) => {
+    if (!HEX.test(key)) wrong(`keys[${index}]`, "write the key as 32 hexadecimal digits");
+  });
+}
+
+export function readJudge(text) {
+  const body = parse(text);
+  readKeys(body.keys);
+  readBatches(body.batches, body.keys.length, "batches", (op, where) => {
+    if (op !== APPLY && op !== PEEK) wrong(where, "write 1 to charge or 2 to look");
+  });
+  return body;
+}
+
+export function readRefund(text) {
+  const body = parse(text);
+  readKeys(body.keys);
+  readBatches(body.refunds, body.keys.length, "refunds", (at, where) => whole(at, where));
+  return body;
+}
+
+export function readReset(text) {
+  const body = parse(text);
+  readKeys(body.keys);
+  return body;
+}
+
+export function readOpen(text) {
+  const body = parse(text);
+  for (const name of ["secret", "previous"]) {
+    if (body[name] !== undefined && !HEX.test(body[name])) {
+      wrong(name, "write the fingerprint as 32 hexadecimal digits");
+    }
+  }
+  return body;
+}
