@@ -36,7 +36,7 @@ use debts::Debts;
 use leases::Leases;
 use seen::Seen;
 
-pub use breaker::{BreakerSettings, ComponentState};
+pub use breaker::{Breaker, BreakerSettings, ComponentState};
 pub use component::{ComponentName, ComponentStats, Strategy, StrategyError, Transition};
 pub use lease::DRIFT;
 pub use leases::LeaseStats;

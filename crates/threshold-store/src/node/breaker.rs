@@ -43,7 +43,7 @@ impl ComponentState {
 
 /// One component's breaker. Times are the node's own.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub struct Breaker {
     settings: BreakerSettings,
     state: AtomicU8,
     /// Failures in a row.
@@ -60,7 +60,9 @@ const UP: u8 = 0;
 const DOWN: u8 = 1;
 
 impl Breaker {
-    pub(super) const fn new(settings: BreakerSettings) -> Self {
+    /// One that trusts its component.
+    #[must_use]
+    pub const fn new(settings: BreakerSettings) -> Self {
         Self {
             settings,
             state: AtomicU8::new(UP),
@@ -71,18 +73,20 @@ impl Breaker {
         }
     }
 
-    pub(super) fn state(&self) -> ComponentState {
+    /// How the component is.
+    #[must_use]
+    pub fn state(&self) -> ComponentState {
         if self.state.load(Ordering::Acquire) == UP { ComponentState::Up } else { ComponentState::Down }
     }
 
     /// Failures in all, and how long the latest answer took.
-    pub(super) fn figures(&self) -> (u64, Span) {
+    pub fn figures(&self) -> (u64, Span) {
         (self.total.load(Ordering::Relaxed), Span::from_micros(self.latency.load(Ordering::Relaxed)))
     }
 
     /// True if the component may be asked: it is up, or this is a probe. One probe at a time goes.
     #[inline]
-    pub(super) fn admits(&self, now: Timestamp) -> bool {
+    pub fn admits(&self, now: Timestamp) -> bool {
         self.state.load(Ordering::Acquire) == UP || self.probes(now)
     }
 
@@ -95,7 +99,7 @@ impl Breaker {
 
     /// It answered, after `latency`. True if it is up again.
     #[inline]
-    pub(super) fn succeeded(&self, latency: Span) -> bool {
+    pub fn succeeded(&self, latency: Span) -> bool {
         self.latency.store(latency.as_micros(), Ordering::Relaxed);
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
@@ -104,7 +108,7 @@ impl Breaker {
     }
 
     /// It failed. True if it is given up now.
-    pub(super) fn failed(&self, now: Timestamp) -> bool {
+    pub fn failed(&self, now: Timestamp) -> bool {
         self.total.fetch_add(1, Ordering::Relaxed);
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if failures < self.settings.failures || self.state.swap(DOWN, Ordering::AcqRel) == DOWN {
@@ -115,7 +119,7 @@ impl Breaker {
     }
 
     /// Has it tried at once, and trusted until it fails again.
-    pub(super) fn recover(&self) -> bool {
+    pub fn recover(&self) -> bool {
         self.failures.store(0, Ordering::Relaxed);
         self.state.swap(UP, Ordering::AcqRel) != UP
     }
