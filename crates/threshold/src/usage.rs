@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn nothing_is_lost_between_counting_and_draining() {
         let usage = Usage::new(1 << 16);
-        let drained = std::sync::Mutex::new(0);
+        let drained = Mutex::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let usage = &usage;
