@@ -29,8 +29,9 @@ async fn clients_of_worse_reputation_have_the_shares_of_the_document() {
     for (violations, risk, score, (method, path), (asked, left)) in [
         (1, "LOW", 90, ("POST", "/api/upload"), (20, 20)),
         (2, "MEDIUM", 50, ("GET", "/api/download/1"), (40, 30)),
-        (5, "HIGH", 25, ("POST", "/api/validate"), (20, 9)),
-        (10, "CRITICAL", 0, ("POST", "/api/convert"), (5, 1)),
+        (3, "HIGH", 40, ("POST", "/api/validate"), (20, 9)),
+        (5, "CRITICAL", 20, ("POST", "/api/convert"), (5, 1)),
+        (10, "CRITICAL", 0, ("GET", "/"), (0, 0)),
     ] {
         while broken < violations {
             assert_eq!(client.passed("GET", &format!("/extra/{next}"), (address, 2)).await, 1);
