@@ -168,3 +168,62 @@ fn write<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values:
 fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use threshold::SubjectKind;
+
+    fn rows(many: u64) -> Vec<Row> {
+        let row = |number: u64| Row {
+            window_start: Timestamp::from_micros(1_700_000_000_000_000 + number),
+            window: Span::MINUTE,
+            limit: if number % 2 == 0 { "uploads" } else { "*" },
+            subject: SubjectId::from_raw(SubjectKind::Address, [number, !number]),
+            requests: number,
+            refused: number / 2,
+            cost: u64::MAX,
+            first: Timestamp::from_micros(number),
+            last: Timestamp::MAX,
+        };
+        (0..many).map(row).collect()
+    }
+
+    fn file(bytes: &[u8]) -> File {
+        let folder = threshold_testkit::folder::Folder::new();
+        let path = folder.path().join("rows.parquet");
+        File::create(&path).unwrap().write_all(bytes).unwrap();
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_written() {
+        for many in [0, 1, 10_000] {
+            let rows = rows(many);
+            let mut names = HashSet::new();
+            let (entries, dropped) = decode(file(&encode(&rows, 7).unwrap()), &mut names).unwrap();
+            assert_eq!((entries.len(), dropped), (rows.len(), 7));
+            assert!(names.len() <= 2, "each name is kept once");
+            for (row, entry) in rows.iter().zip(&entries) {
+                assert_eq!(
+                    (row.window_start, row.window, row.limit),
+                    (entry.window_start, entry.window, &*entry.limit)
+                );
+                assert_eq!(
+                    (row.subject, row.requests, row.refused),
+                    (entry.subject, entry.requests, entry.refused)
+                );
+                assert_eq!((row.first, row.last), (entry.first, entry.last));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_anywhere_is_an_error_and_nothing_else() {
+        let whole = encode(&rows(3), 0).unwrap();
+        for length in 0..whole.len() {
+            assert!(decode(file(&whole[..length]), &mut HashSet::new()).is_err(), "{length}");
+        }
+    }
+}

@@ -233,6 +233,11 @@ impl Client {
 
     /// The status of the answer.
     pub(crate) async fn ask(&self, method: &str, path: &str, address: &str) -> u16 {
+        self.try_ask(method, path, address).await.unwrap()
+    }
+
+    /// The status of the answer; none if there is nobody to answer.
+    pub(crate) async fn try_ask(&self, method: &str, path: &str, address: &str) -> Option<u16> {
         let body = if method == "POST" { WEIGHTS } else { "" };
         let request = Request::builder()
             .method(method)
@@ -240,10 +245,10 @@ impl Client {
             .header("cf-connecting-ip", address)
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body)));
-        let answer = self.pooled.request(request.unwrap()).await.unwrap();
+        let answer = self.pooled.request(request.unwrap()).await.ok()?;
         let status = answer.status().as_u16();
-        answer.into_body().collect().await.unwrap();
-        status
+        answer.into_body().collect().await.ok()?;
+        Some(status)
     }
 
     /// How many of `requests` are let through, one after the other.
