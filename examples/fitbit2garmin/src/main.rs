@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/policy.toml");
 /// Everything that stays is in here, unless something else is said.
@@ -22,15 +23,34 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         line.extend(given);
         return Ok(threshold_server::run(line));
     }
-    let upstream = format!("http://{}", start_application()?);
+    // The application has a thread of its own: it could as well be a program of its own on another machine.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+    line.extend(serve(&given, listener.local_addr()?));
+    let (stop, stopped) = oneshot::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let serving = axum::serve(listener, fitbit2garmin::app());
+            // The other end says nothing: it is dropped when the server has ended.
+            let serving = serving.with_graceful_shutdown(async { drop(stopped.await) });
+            runtime.block_on(async { serving.await })
+        });
+        let ended = threshold_server::run(line);
+        drop(stop);
+        Ok(ended)
+    })
+}
+
+/// What is given, and what is chosen for what is not.
+fn serve(given: &[OsString], upstream: SocketAddr) -> Vec<OsString> {
     let chosen = [
         ("--config", POLICY.to_owned()),
-        ("--upstream", upstream),
+        ("--upstream", format!("http://{upstream}")),
         ("--data-dir", DATA.to_owned()),
         ("--store", format!("sqlite://{DATA}/counters.sqlite")),
         ("--archive", format!("{DATA}/archive")),
     ];
-    line.push("serve".into());
+    let mut line: Vec<OsString> = vec!["serve".into()];
     for (option, value) in chosen {
         let is_given = |argument: &OsString| {
             let argument = argument.to_string_lossy();
@@ -40,16 +60,6 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             line.extend([option.into(), value.into()]);
         }
     }
-    line.extend(given);
-    Ok(threshold_server::run(line))
-}
-
-/// The application on a thread of its own: it could as well be a program of its own on another machine.
-fn start_application() -> Result<SocketAddr, Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-    let address = listener.local_addr()?;
-    let serve = move || runtime.block_on(async { axum::serve(listener, fitbit2garmin::app()).await });
-    std::thread::Builder::new().name("application".to_owned()).spawn(serve)?;
-    Ok(address)
+    line.extend(given.iter().cloned());
+    line
 }

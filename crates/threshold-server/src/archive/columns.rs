@@ -179,7 +179,7 @@ mod tests {
         let row = |number: u64| Row {
             window_start: Timestamp::from_micros(1_700_000_000_000_000 + number),
             window: Span::MINUTE,
-            limit: if number % 2 == 0 { "uploads" } else { "*" },
+            limit: if number.is_multiple_of(2) { "uploads" } else { "*" },
             subject: SubjectId::from_raw(SubjectKind::Address, [number, !number]),
             requests: number,
             refused: number / 2,

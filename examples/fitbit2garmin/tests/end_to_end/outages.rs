@@ -24,7 +24,7 @@ fn strategy(site: &Site) -> Option<String> {
     let said = site.said();
     let told = said.lines().filter(|line| line.contains("component_changed"));
     let told = told.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    told.filter_map(|event| Some(event["strategy"].as_str()?.to_owned())).last()
+    told.filter_map(|event| Some(event["strategy"].as_str()?.to_owned())).next_back()
 }
 
 /// Asks until decisions are made by `wanted`, each time for somebody else.
