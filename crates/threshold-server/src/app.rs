@@ -10,6 +10,7 @@ use threshold::{Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, op
 use tokio::net::TcpListener;
 
 use crate::api::{self, Api};
+use crate::archive::Archive;
 use crate::config::ServerConfig;
 use crate::engine::Engine;
 use crate::gateway::{Gateway, Prepared, Settings};
@@ -34,6 +35,7 @@ pub(crate) struct App {
     pub(crate) api: Option<Api>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
+    archive: Option<Archive>,
     /// The application for what no other takes.
     pub(crate) upstream: Option<String>,
     /// Where the surfaces are.
@@ -59,7 +61,13 @@ impl App {
             }
             None => None,
         };
-        let engine = Arc::new(engine(config, rules, &log).await?);
+        let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
+        let archive = archive.transpose()?;
+        let engine = engine(config, rules, &log).await?;
+        let engine = Arc::new(match &archive {
+            Some(archive) => engine.tracking(archive.usage()),
+            None => engine,
+        });
         if let Err(error) = engine.refresh().await {
             return Err(format!(
                 "the ledger does not answer: {error}; see whether it is well, with `threshold doctor`"
@@ -96,7 +104,7 @@ impl App {
         let gateway = gateway.map(|(gateway, _)| gateway);
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, api, health, log, upstream, surfaces })
+        Ok(Self { engine, gateway, api, health, log, archive, upstream, surfaces })
     }
 
     /// Keeps things tidy until it is dropped.
@@ -140,6 +148,10 @@ impl App {
                 0 => self.log.info(&said),
                 _ => self.log.warning(&said),
             }
+        }
+        // After the last decision.
+        if let Some(archive) = self.archive {
+            archive.stop();
         }
         if let Err(error) = self.engine.store().close().await {
             self.log.error(&format!("the store could not be closed: {error}"));

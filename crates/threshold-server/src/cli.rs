@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod analytics;
 mod bans;
 mod common;
 mod doctor;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
 pub(crate) use doctor::Doctor;
@@ -43,7 +45,8 @@ Examples:
   threshold lockouts list                  who is locked out of which account
   threshold lockouts lift --account alice@example.com
   threshold overrides add launch --limit api --rate 500/min --for 7d
-  threshold overrides list                 which limits have other rates for the time being";
+  threshold overrides list                 which limits have other rates for the time being
+  threshold analytics rates --since 7d     how much each limit was used, by day";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -63,6 +66,9 @@ pub(crate) enum Command {
     /// List and lift the lockouts that follow failed logins.
     #[command(subcommand)]
     Lockouts(Lockouts),
+    /// Say how much limits and clients were used, and what was violated.
+    #[command(subcommand)]
+    Analytics(Analytics),
     /// List, set and remove other rates for limits.
     #[command(subcommand)]
     Overrides(Overrides),

@@ -1,5 +1,6 @@
 //! What is done for each command.
 
+mod analytics;
 mod bans;
 mod check;
 mod doctor;
@@ -10,6 +11,7 @@ mod overrides;
 mod schema;
 mod serve;
 
+pub(crate) use analytics::analytics;
 pub(crate) use bans::bans;
 pub(crate) use check::check;
 pub(crate) use doctor::doctor;

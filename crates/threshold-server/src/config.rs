@@ -14,7 +14,7 @@ use threshold::random_secret;
 use crate::cli;
 
 pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
-pub(crate) use serve::{ServerConfig, reread, server, upstream};
+pub(crate) use serve::{ServerConfig, archive_folder, reread, server, upstream};
 
 /// A policy that could not be made.
 #[derive(Debug)]

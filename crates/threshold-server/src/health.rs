@@ -1,6 +1,6 @@
 //! How the server is: what `/readyz` answers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
 
@@ -10,11 +10,16 @@ pub(crate) struct Health {
     started: AtomicBool,
     stopping: AtomicBool,
     ledger_fails: AtomicBool,
+    /// The place in [`ARCHIVE`] of how the archive is.
+    archive: AtomicU8,
     /// How many policies have been in force, the first included.
     policies: AtomicU64,
     /// True if the policy's file is not the one in force, because it is broken.
     refused: AtomicBool,
 }
+
+/// How an archive can be.
+const ARCHIVE: [&str; 3] = ["none", "ok", "failing"];
 
 /// How the server is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +27,7 @@ pub(crate) struct Report {
     pub(crate) ready: bool,
     status: &'static str,
     ledger: &'static str,
+    archive: &'static str,
     policies: u64,
     policy: &'static str,
 }
@@ -37,6 +43,11 @@ impl Health {
 
     pub(crate) fn ledger(&self, fails: bool) {
         self.ledger_fails.store(fails, Ordering::Release);
+    }
+
+    /// There is an archive, which fails or does not.
+    pub(crate) fn archive(&self, fails: bool) {
+        self.archive.store(1 + u8::from(fails), Ordering::Release);
     }
 
     /// Another policy is in force.
@@ -62,13 +73,15 @@ impl Health {
         let ledger = if self.ledger_fails.load(Ordering::Acquire) { "failing" } else { "ok" };
         let policy = if self.refused.load(Ordering::Acquire) { "last good one" } else { "current" };
         let policies = self.policies.load(Ordering::Acquire);
-        Report { ready: status == "ready", status, ledger, policies, policy }
+        let archive =
+            ARCHIVE.get(usize::from(self.archive.load(Ordering::Acquire))).copied().unwrap_or_default();
+        Report { ready: status == "ready", status, ledger, archive, policies, policy }
     }
 }
 
 impl Report {
     pub(crate) fn to_json(self) -> Json {
-        let Self { status, ledger, policies, policy, .. } = self;
-        json!({ "status": status, "ledger": ledger, "policy": policy, "policiesLoaded": policies })
+        let Self { status, ledger, archive, policies, policy, .. } = self;
+        json!({ "status": status, "ledger": ledger, "archive": archive, "policy": policy, "policiesLoaded": policies })
     }
 }

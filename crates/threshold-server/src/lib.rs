@@ -6,6 +6,7 @@
 //! | `gateway` | the reverse proxy |
 //! | `api` | the decision API |
 //! | `workers` | the threads that both are served by |
+//! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
@@ -19,6 +20,7 @@
 mod admin;
 mod api;
 mod app;
+mod archive;
 mod cli;
 mod commands;
 mod config;
@@ -67,6 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Doctor(doctor) => commands::doctor(&doctor, &mut output),
             Command::Bans(bans) => commands::bans(&bans, &mut output),
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
+            Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
         },
         Err(error) => usage(&error, &mut output),

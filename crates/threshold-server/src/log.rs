@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use threshold::event::Event;
-use threshold::node::Transition;
+use threshold::node::{ComponentState, Transition};
 use threshold::{Clock as _, SystemClock};
 use threshold_http::websocket::Exceeded;
 
@@ -58,6 +58,15 @@ impl Log {
         let event = json!({
             "event": "component_changed", "at": self.clock.now().to_string(), "component": component.name(),
             "state": state.name(), "strategy": strategy.name(), "reason": reason,
+        });
+        Output::standard().error(&event.to_string());
+    }
+
+    /// A part that decides nothing went down or came up again.
+    pub(crate) fn component_changed(&self, component: &str, state: ComponentState, reason: &str) {
+        let event = json!({
+            "event": "component_changed", "at": self.clock.now().to_string(), "component": component,
+            "state": state.name(), "reason": reason,
         });
         Output::standard().error(&event.to_string());
     }

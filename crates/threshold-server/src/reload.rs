@@ -31,6 +31,8 @@ struct Fixed {
     addresses: [Option<threshold::policy::Listen>; 3],
     data_dir: Option<String>,
     store: [Option<String>; 5],
+    archive: Option<threshold::policy::Archive>,
+    keep_archive: Option<threshold::Span>,
 }
 
 impl Reloader {
@@ -70,7 +72,7 @@ impl Reloader {
                 app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
                 let fixed = Fixed::of(&policy);
                 if fixed != self.fixed {
-                    let what = "addresses, stores, secrets and folders are taken over at the next start";
+                    let what = "addresses, stores, secrets, folders and the archive are taken over at the next start";
                     app.log.warning(what);
                     self.fixed = fixed;
                 }
@@ -139,6 +141,8 @@ impl Fixed {
                 text(store.and_then(|store| store.previous_secret.as_ref())),
                 store.and_then(|store| store.max_bytes).map(|bytes| bytes.to_string()),
             ],
+            archive: policy.archive.clone(),
+            keep_archive: policy.privacy.as_ref().and_then(|privacy| privacy.keep_archive),
         }
     }
 }

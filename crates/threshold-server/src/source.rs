@@ -66,6 +66,22 @@ impl Source {
         Ok(records)
     }
 
+    /// Gives all records of `query` to `take`, a page at a time: for lists that need not fit into memory. It ends with the
+    /// first that `take` refuses.
+    pub(crate) async fn each(
+        &self,
+        query: impl Fn(u64) -> Query,
+        mut take: impl FnMut(Record) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut after = Some(0);
+        while let Some(number) = after {
+            let page = self.ledger.read(&query(number)).await.map_err(|error| error.to_string())?;
+            page.records.into_iter().try_for_each(&mut take)?;
+            after = page.next;
+        }
+        Ok(())
+    }
+
     /// Makes all of `changes` or none, and says of each whether something is different now.
     pub(crate) async fn change(
         &self,

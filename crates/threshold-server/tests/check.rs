@@ -27,11 +27,11 @@ const BROKEN: &str = "crates/threshold/tests/data/bad-policies/several-at-once.t
 #[test]
 fn every_example_can_be_used() {
     for (name, closing) in [
-        ("grove", "can be used; 23 limits, 0 warnings, "),
-        ("fitness", "can be used; 5 limits, 0 warnings, 0 notes"),
-        ("gateway", "can be used; 2 limits, 1 warning, 1 note"),
+        ("policies/grove", "can be used; 23 limits, 0 warnings, "),
+        ("fitbit2garmin/policy", "can be used; 5 limits, 0 warnings, 0 notes"),
+        ("policies/gateway", "can be used; 2 limits, 1 warning, 1 note"),
     ] {
-        let file = format!("examples/policies/{name}.toml");
+        let file = format!("examples/{name}.toml");
         let ran = threshold(&["check", &file], &[]);
         let out = text(&ran.stdout);
         assert_eq!(ran.status.code(), Some(0), "{out}{}", text(&ran.stderr));

@@ -13,6 +13,7 @@ mod message;
 mod names;
 mod operate;
 mod overrides;
+mod record;
 mod rules;
 mod select;
 mod standings;
@@ -30,6 +31,7 @@ use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 use crate::event::Event;
 use crate::identify::{Facts, Identity};
 use crate::route::Path;
+use crate::usage::Usage;
 use decide::{Asked, Refused};
 use meet::obey;
 use operate::Settings;
@@ -74,6 +76,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     /// What tells one receipt from another.
     receipts: UniqueIds,
     listener: Option<Listener>,
+    /// Who counts decisions.
+    usage: Option<Arc<Usage>>,
 }
 
 /// Whoever is told of events.
@@ -152,6 +156,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             ledger_breaker: Breaker::new(BreakerSettings::default()),
             receipts: UniqueIds::new(),
             listener: None,
+            usage: None,
         }
     }
 
@@ -167,6 +172,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[must_use]
     pub fn breaking(self, settings: BreakerSettings) -> Self {
         Self { ledger_breaker: Breaker::new(settings), ..self }
+    }
+
+    /// The same engine, counting every decision about a request or a message in `usage`. Without one that costs nothing.
+    #[must_use]
+    pub fn tracking(self, usage: Arc<Usage>) -> Self {
+        Self { usage: Some(usage), ..self }
     }
 
     /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told.
@@ -262,6 +273,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         } else if decision.refused_at_edge() {
             Box::pin(self.mind_inner(decision)).await?;
         }
+        self.record(state, &asking, decision);
         Ok(())
     }
 
@@ -484,5 +496,6 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         } else if decision.refused_at_edge() {
             operate::at_once(self.mind_inner(decision));
         }
+        self.record(&state, &asking, decision);
     }
 }

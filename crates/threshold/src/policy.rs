@@ -35,8 +35,8 @@ pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePat
 pub use lint::{Finding, Severity};
 pub use report::{PolicyError, Problem};
 pub use surfaces::{
-    Addresses, Alerts, Api, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds, WebSocket,
-    Webhook,
+    Addresses, Alerts, Api, Archive, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds,
+    WebSocket, Webhook,
 };
 pub use table::nearest;
 pub use values::{Consistency, Cost, Enforce, Layer, Listen, OnStoreFailure, Per, Percent};
@@ -54,6 +54,8 @@ table! {
         upstream: Vec<Upstream> = default(Vec::new()),
         /// Where counters live.
         store: Store = optional,
+        /// What is kept for long.
+        archive: Archive = optional,
         /// Who is asking.
         identity: Identity = optional,
         /// Named sets of requests.

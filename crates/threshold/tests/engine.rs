@@ -40,3 +40,5 @@ mod rotation;
 mod sharing;
 #[path = "engine/subjects.rs"]
 mod subjects;
+#[path = "engine/usage.rs"]
+mod usage;

@@ -40,6 +40,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The policies of the examples that are asked for limits alone, and of those that the server is run with.
+fn examples() -> Vec<(String, String)> {
+    let mut examples = files(&root().join("examples/policies"));
+    let run = files(&root().join("examples/fitbit2garmin"));
+    examples.extend(run.into_iter().filter(|(name, _)| name == "policy.toml"));
+    assert!(examples.len() >= 3);
+    examples
+}
+
 /// The TOML files of a folder, by name, with their texts.
 fn files(folder: &Path) -> Vec<(String, String)> {
     let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -67,6 +67,19 @@ pub enum Violation {
     BurstAttack,
 }
 
+impl Risk {
+    /// The name in records and answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Low => "LOW",
+            Self::Medium => "MEDIUM",
+            Self::High => "HIGH",
+            Self::Critical => "CRITICAL",
+        }
+    }
+}
+
 impl Default for Score {
     fn default() -> Self {
         Self { points: WHOLE, violations: 0, since: Timestamp::default() }

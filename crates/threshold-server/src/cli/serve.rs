@@ -25,6 +25,9 @@ pub(crate) struct Serve {
     /// folder, or the store's database if that is Postgres].
     #[arg(long, value_name = "URL")]
     pub(crate) ledger: Option<String>,
+    /// The folder of the archive: usage by limit and client, as Parquet; without one nothing is archived.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -69,7 +72,7 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
 
 const SERVE_HELP: &str = "\
 Every option can also be set in the environment, as THRESHOLD_ and its name (THRESHOLD_GATEWAY, THRESHOLD_DATA_DIR, ...),
-and most in [server] or [store] of the policy: a flag beats the environment, which beats the policy. THRESHOLD_DEBUG=true
+and most in [server], [store] or [archive] of the policy: a flag beats the environment, which beats the policy. THRESHOLD_DEBUG=true
 logs the details.
 
 The policy is read again when its file changes and on SIGHUP; a broken one is refused whole, and the last good one stays.
@@ -97,6 +100,7 @@ Examples:
   threshold serve --config policy.toml --store postgres://me@db/limits      shared by many nodes, ledger and all
   threshold serve --config policy.toml --store redis://cache --ledger postgres://me@db/limits
   threshold serve --config policy.toml --store postgres://me@db/limits --cache redis://cache
+  threshold serve --config policy.toml --archive archive         what `threshold analytics` reads
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use threshold::StoreError;
 use threshold::engine::{Override, Rules, Secrets};
+use threshold::standing::Reputation;
 
 use super::check;
 use crate::Ended;
@@ -12,7 +13,7 @@ use crate::output::{Output, Style, harmless, harmless_json};
 use crate::source::Source;
 
 /// What keeps a command from being done: what and remedy.
-pub(super) struct Failed(String);
+pub(super) struct Failed(pub(super) String);
 
 /// A ledger at work.
 pub(super) struct Desk<'a> {
@@ -93,6 +94,11 @@ impl Desk<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// How scores fall and recover, if the policy says so.
+    pub(super) fn reputation(&self) -> Option<Reputation> {
+        self.rules.and_then(|rules| rules.reputation().copied())
     }
 
     /// Prints a document.

@@ -138,6 +138,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
     let Settings { store, ledger, .. } = &config.settings;
     output.line(&format!("  store    {}", config::shown(store)));
     output.line(&format!("  ledger   {}", config::shown(ledger)));
+    if let Some(archive) = &config.archive {
+        output.line(&format!("  archive  {}", archive.folder.display()));
+    }
     if let (None, Some((address, _))) = (&config.file, surfaces.gateway)
         && surfaces.demo
     {

@@ -271,6 +271,12 @@ impl Rules {
         overrides::check(change, self, secrets)
     }
 
+    /// How scores fall and recover; none if there is no reputation.
+    #[must_use]
+    pub fn reputation(&self) -> Option<&Reputation> {
+        self.response.reputation.as_ref()
+    }
+
     /// How many bits of an IPv6 address count.
     #[must_use]
     pub fn ipv6_prefix(&self) -> u8 {

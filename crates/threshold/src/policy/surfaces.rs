@@ -70,6 +70,16 @@ table! {
     }
 }
 
+table! {
+    /// What is kept for long: who met which limit how often, in files.
+    pub struct Archive {
+        /// The folder of the files; without one there is no archive.
+        folder: String = optional,
+        /// How often a file is written.
+        every: Placed<Span> = optional,
+    }
+}
+
 words! {
     /// What people may see of an address.
     pub enum Addresses {
@@ -89,7 +99,7 @@ table! {
         addresses: Addresses = default(Addresses::Hash),
         /// How long violations are kept.
         keep_violations: Span = optional,
-        /// How long the archive is kept.
+        /// How long the archive is kept: 90 days unless told.
         keep_archive: Span = optional,
     }
 }

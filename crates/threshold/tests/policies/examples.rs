@@ -1,20 +1,18 @@
 //! The examples and the guide: every policy in them is one.
 
-use crate::{files, policy, root};
+use crate::{examples, policy, root};
 use threshold::policy::Severity;
 
 #[test]
 fn every_example_is_a_policy() {
-    let examples = files(&root().join("examples/policies"));
-    assert!(examples.len() >= 3);
-    for (_, text) in examples {
+    for (_, text) in examples() {
         assert!(!policy(&text).limit.is_empty());
     }
 }
 
 #[test]
 fn examples_have_no_warnings_but_the_one_their_document_asks_for() {
-    for (name, text) in files(&root().join("examples/policies")) {
+    for (name, text) in examples() {
         let findings = policy(&text).lint();
         let warnings: Vec<&str> = findings
             .iter()

@@ -4,12 +4,14 @@ use super::super::decode::{Placed, Reader};
 use super::super::table::{list, nearest};
 use super::super::{Policy, Rung};
 use crate::identify::is_token;
+use threshold_core::Span;
 use threshold_core::ledger::MAX_SANCTION;
 
 pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
     tenants(policy, reader);
     store(policy, reader);
     surfaces(policy, reader);
+    archive(policy, reader);
     ladder(policy, reader);
     reputation(policy, reader);
     login(policy, reader);
@@ -95,6 +97,18 @@ fn surfaces(policy: &Policy, reader: &mut Reader<'_>) {
     if let Some(payload) = payload.filter(|most| !(1..=MOST_PAYLOAD).contains(&most.value)) {
         let what = format!("{} bytes are no size for a message", payload.value);
         reader.note_placed(payload, what, format!("write between 1 and {MOST_PAYLOAD}"));
+    }
+}
+
+/// More often than that is a file for every few requests; less often is too much to lose.
+const ARCHIVE_EVERY: [Span; 2] = [Span::SECOND, Span::HOUR];
+
+fn archive(policy: &Policy, reader: &mut Reader<'_>) {
+    let every = policy.archive.as_ref().and_then(|archive| archive.every.as_ref());
+    let [shortest, longest] = ARCHIVE_EVERY;
+    if let Some(every) = every.filter(|every| every.value < shortest || every.value > longest) {
+        let what = format!("files cannot be written every {}", every.value);
+        reader.note_placed(every, what, format!("write something from {shortest} to {longest}"));
     }
 }
 

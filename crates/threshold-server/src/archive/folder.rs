@@ -1,0 +1,174 @@
+//! Where the archive's files are, how they come to be there whole, and when they go.
+//!
+//! `analytics/rate-limits/2026-03-01/14/….parquet` has the rows of windows that began in that hour. A file is written
+//! under another name in `unfinished/`, flushed to the disk and then renamed: whoever finds one finds all of it, whenever
+//! the machine stops. While it is written it is locked, so what is not locked in `unfinished/` belongs to nobody any more.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use threshold::{Span, Timestamp};
+
+const ROWS: &str = "analytics/rate-limits";
+const UNFINISHED: &str = "unfinished";
+pub(super) const ENDING: &str = "parquet";
+
+/// The folder of an archive.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder(PathBuf);
+
+/// An hour that windows began in: its folder's name, and when it began.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Hour {
+    pub(super) begin: Timestamp,
+}
+
+impl Hour {
+    pub(super) fn of(at: Timestamp) -> Self {
+        let at = at.as_micros();
+        Self { begin: Timestamp::from_micros(at - at % Span::HOUR.as_micros()) }
+    }
+
+    /// `2026-03-01/14`.
+    fn path(&self) -> PathBuf {
+        let text = self.begin.to_string();
+        Path::new(text.get(..10).unwrap_or_default()).join(text.get(11..13).unwrap_or_default())
+    }
+}
+
+/// The day of an instant, such as 2026-03-01.
+pub(crate) fn day(at: Timestamp) -> String {
+    at.to_string().get(..10).unwrap_or_default().to_owned()
+}
+
+impl Folder {
+    pub(crate) const fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes what is missing, and removes what a process that was killed has left unfinished.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        make(&self.unfinished())?;
+        make(&self.rows())?;
+        for entry in fs::read_dir(self.unfinished())? {
+            let path = entry?.path();
+            if let Ok(file) = File::open(&path) {
+                match file.try_lock() {
+                    Ok(()) => fs::remove_file(&path)?,
+                    // Somebody writes it just now; or nobody can tell, and then it stays.
+                    Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a file with `bytes` among those of `hour`, whole or not at all.
+    pub(super) fn put(&self, hour: &Hour, name: &str, bytes: &[u8]) -> io::Result<()> {
+        // Made again if somebody removed it.
+        make(&self.unfinished())?;
+        let unfinished = self.unfinished().join(format!("{name}.part"));
+        let put = self.try_put(hour, name, (&unfinished, bytes));
+        if put.is_err() {
+            // What is left is removed at the next start.
+            let _ = fs::remove_file(&unfinished);
+        }
+        put
+    }
+
+    fn try_put(&self, hour: &Hour, name: &str, (unfinished, bytes): (&Path, &[u8])) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(unfinished)?;
+        file.lock()?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        let folder = self.rows().join(hour.path());
+        if !folder.is_dir() {
+            make(&folder)?;
+            // The folders above know of it only when they are on the disk, too.
+            for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&self.0)) {
+                File::open(above)?.sync_all()?;
+            }
+        }
+        fs::rename(unfinished, folder.join(format!("{name}.{ENDING}")))?;
+        File::open(&folder)?.sync_all()
+    }
+
+    /// Removes the days that were over before `keep` ago, and says how many.
+    pub(super) fn forget(&self, now: Timestamp, keep: Span) -> io::Result<usize> {
+        let oldest = day(now.minus(keep));
+        let mut removed = 0;
+        for (name, path) in folders(&self.rows())? {
+            if is_day(&name) && name < oldest {
+                fs::remove_dir_all(path)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The folders of the hours from `since` on, the earliest first. A row of an hour may be of the hour after it.
+    pub(super) fn hours(&self, since: Timestamp) -> io::Result<Vec<PathBuf>> {
+        let earliest = Hour::of(since.minus(Span::HOUR)).path();
+        let mut hours = Vec::new();
+        for (day, path) in folders(&self.rows())? {
+            if is_day(&day) && Path::new(&day) >= earliest.parent().unwrap_or(Path::new("")) {
+                let of_day = folders(&path)?.into_iter();
+                hours.extend(
+                    of_day.filter(|(hour, _)| Path::new(&day).join(hour) >= earliest).map(|(_, path)| path),
+                );
+            }
+        }
+        Ok(hours)
+    }
+
+    fn rows(&self) -> PathBuf {
+        self.0.join(ROWS)
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.0.join(UNFINISHED)
+    }
+}
+
+/// Folders that only who runs this may look into.
+fn make(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+/// The folders in a folder by name, in order. One that is gone by now has none.
+fn folders(path: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut folders = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_dir()) {
+            folders.push((name, entry.path()));
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// Nothing else in there is ours to remove.
+fn is_day(name: &str) -> bool {
+    let shape = |(place, byte): (usize, u8)| match place {
+        4 | 7 => byte == b'-',
+        _ => byte.is_ascii_digit(),
+    };
+    name.len() == 10 && name.bytes().enumerate().all(shape)
+}
