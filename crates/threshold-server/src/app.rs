@@ -63,7 +63,7 @@ impl App {
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
-        let engine = engine(config, rules, &log).await?;
+        let engine = engine(config, rules, (&log, &health)).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
             None => engine,
@@ -169,7 +169,11 @@ async fn told(engine: &Engine) {
     tokio::time::sleep(GATHER).await;
 }
 
-async fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<Engine, String> {
+async fn engine(
+    config: &ServerConfig,
+    rules: Rules,
+    (log, health): (&Arc<Log>, &Arc<Health>),
+) -> Result<Engine, String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
     let pair = (&secrets.current, secrets.previous.as_ref());
@@ -183,13 +187,18 @@ async fn engine(config: &ServerConfig, rules: Rules, log: &Arc<Log>) -> Result<E
             let node = NodeStore::new(store, config.node);
             let node = match &config.cache {
                 Some(cache) => {
+                    health.cached();
                     let cache = open_store(cache, pair).await;
                     node.caching(cache.map_err(|error| format!("--cache: {}", with_secret(error)))?)
                 }
                 None => node,
             };
-            let log = Arc::clone(log);
-            Arc::new(node.telling(move |transition| log.transition(transition)))
+            health.strategy(node.strategy());
+            let (log, health) = (Arc::clone(log), Arc::clone(health));
+            Arc::new(node.telling(move |transition| {
+                health.transition(transition);
+                log.transition(transition);
+            }))
         }
     };
     let log = Arc::clone(log);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
+use threshold::node::{ComponentName, ComponentState, Strategy, Transition};
 
 /// What is known of the server's parts.
 #[derive(Debug, Default)]
@@ -10,22 +11,43 @@ pub(crate) struct Health {
     started: AtomicBool,
     stopping: AtomicBool,
     ledger_fails: AtomicBool,
-    /// The place in [`ARCHIVE`] of how the archive is.
-    archive: AtomicU8,
+    store_fails: AtomicBool,
+    cache: Part,
+    archive: Part,
+    /// The place in [`Strategy::ALL`] of what decisions are made by.
+    strategy: AtomicU8,
     /// How many policies have been in force, the first included.
     policies: AtomicU64,
     /// True if the policy's file is not the one in force, because it is broken.
     refused: AtomicBool,
 }
 
-/// How an archive can be.
-const ARCHIVE: [&str; 3] = ["none", "ok", "failing"];
+/// A part that there need not be.
+#[derive(Debug, Default)]
+struct Part(AtomicU8);
+
+impl Part {
+    /// It is there, and fails or does not.
+    fn set(&self, fails: bool) {
+        self.0.store(1 + u8::from(fails), Ordering::Release);
+    }
+
+    fn name(&self) -> &'static str {
+        ["none", "ok", "failing"]
+            .get(usize::from(self.0.load(Ordering::Acquire)))
+            .copied()
+            .unwrap_or_default()
+    }
+}
 
 /// How the server is at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) ready: bool,
     status: &'static str,
+    strategy: Strategy,
+    store: &'static str,
+    cache: &'static str,
     ledger: &'static str,
     archive: &'static str,
     policies: u64,
@@ -47,7 +69,28 @@ impl Health {
 
     /// There is an archive, which fails or does not.
     pub(crate) fn archive(&self, fails: bool) {
-        self.archive.store(1 + u8::from(fails), Ordering::Release);
+        self.archive.set(fails);
+    }
+
+    /// There is a second store.
+    pub(crate) fn cached(&self) {
+        self.cache.set(false);
+    }
+
+    /// What decisions are made by.
+    pub(crate) fn strategy(&self, strategy: Strategy) {
+        let place = Strategy::ALL.iter().position(|known| *known == strategy).unwrap_or_default();
+        self.strategy.store(u8::try_from(place).unwrap_or_default(), Ordering::Release);
+    }
+
+    /// A store went down or came up.
+    pub(crate) fn transition(&self, transition: &Transition) {
+        let fails = transition.state == ComponentState::Down;
+        match transition.component {
+            ComponentName::Store => self.store_fails.store(fails, Ordering::Release),
+            ComponentName::Cache => self.cache.set(fails),
+        }
+        self.strategy(transition.strategy);
     }
 
     /// Another policy is in force.
@@ -69,19 +112,26 @@ impl Health {
             (true, false) => "ready",
             (false, false) => "starting",
         };
-        // A ledger that fails keeps no decision from being made, so it is told and no reason to be taken out of service.
-        let ledger = if self.ledger_fails.load(Ordering::Acquire) { "failing" } else { "ok" };
+        // What fails keeps no decision from being made: each limit says what it does then. So it is told, and no reason to be
+        // taken out of service.
+        let part = |fails: &AtomicBool| if fails.load(Ordering::Acquire) { "failing" } else { "ok" };
+        let (ledger, store) = (part(&self.ledger_fails), part(&self.store_fails));
+        let (cache, archive) = (self.cache.name(), self.archive.name());
+        let strategy = usize::from(self.strategy.load(Ordering::Acquire));
+        let strategy = Strategy::ALL.get(strategy).copied().unwrap_or_default();
         let policy = if self.refused.load(Ordering::Acquire) { "last good one" } else { "current" };
         let policies = self.policies.load(Ordering::Acquire);
-        let archive =
-            ARCHIVE.get(usize::from(self.archive.load(Ordering::Acquire))).copied().unwrap_or_default();
-        Report { ready: status == "ready", status, ledger, archive, policies, policy }
+        let ready = status == "ready";
+        Report { ready, status, strategy, store, cache, ledger, archive, policies, policy }
     }
 }
 
 impl Report {
     pub(crate) fn to_json(self) -> Json {
-        let Self { status, ledger, archive, policies, policy, .. } = self;
-        json!({ "status": status, "ledger": ledger, "archive": archive, "policy": policy, "policiesLoaded": policies })
+        let Self { status, strategy, store, cache, ledger, archive, policies, policy, .. } = self;
+        json!({
+            "status": status, "strategy": strategy.name(), "store": store, "cache": cache, "ledger": ledger,
+            "archive": archive, "policy": policy, "policiesLoaded": policies,
+        })
     }
 }

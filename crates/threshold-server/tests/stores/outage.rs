@@ -61,16 +61,25 @@ async fn ask(server: &Server, path: &str, requests: usize) -> (usize, usize) {
     (passed, undecided)
 }
 
+/// What `/readyz` says of the strategy, the store and the second store. It is ready whatever they are.
+async fn parts(server: &Server) -> [String; 3] {
+    let answer = Client::new(server.admin).get("/readyz").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    ["strategy", "store", "cache"].map(|part| answer.json()[part].as_str().unwrap_or_default().to_owned())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_limit_does_what_its_policy_says_while_redis_is_gone() {
     let (folder, mut redis) = (Folder::new(), Redis::start());
     let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
     let server = node(POLICY, &["--store", &redis.url(), "--ledger", &ledger]);
     assert_eq!(ask(&server, "/closed", 1).await, (1, 0));
+    assert_eq!(parts(&server).await, ["full", "ok", "none"]);
     redis.kill();
     assert_eq!(ask(&server, "/closed", 20).await, (0, 20), "nothing passes");
     assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "the half of ten");
     assert_eq!(ask(&server, "/open", 20).await, (20, 0), "everything passes");
+    assert_eq!(parts(&server).await, ["memory-only", "failing", "none"]);
     redis.start_again();
     let mut back = false;
     for _ in 0..400 {
@@ -81,6 +90,7 @@ async fn each_limit_does_what_its_policy_says_while_redis_is_gone() {
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     assert!(back, "it goes on by itself: {}", server.said());
+    assert_eq!(parts(&server).await, ["full", "ok", "none"]);
     assert_eq!(ask(&server, "/closed", 20).await, (0, 0), "what Redis forgot starts exhausted");
     assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "what was admitted meanwhile counts");
     assert_eq!(server.count("component_changed"), 2, "only changes are told: {}", server.said());
@@ -95,4 +105,5 @@ async fn counters_continue_on_the_second_store() {
     redis.kill();
     assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "the second store has the half of it");
     assert!(server.said().contains("cache-only"), "{}", server.said());
+    assert_eq!(parts(&server).await, ["cache-only", "failing", "ok"]);
 }
