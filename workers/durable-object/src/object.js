@@ -36,7 +36,6 @@ export class ThresholdObject extends DurableObject {
 
   reset(text) {
     return this.queued(text, readReset, (group, { keys }) => {
-      this.states.flush();
       this.states.reset(keys);
       return { now: group.now };
     });
@@ -72,16 +71,21 @@ export class ThresholdObject extends DurableObject {
     }
     return new Promise((answer) => {
       this.waiting.push({ asked, run, answer });
-      if (this.waiting.length === 1) setTimeout(() => this.work(), 0);
+      // Each by itself: who hangs up takes its own turn away and nobody else's.
+      setTimeout(() => this.work(), 0);
     });
   }
 
   work() {
     const jobs = this.waiting;
+    if (jobs.length === 0) return;
     this.waiting = [];
     let answers;
     try {
-      answers = this.ctx.storage.transactionSync(() => this.workOn(jobs));
+      const { said, wrote } = this.ctx.storage.transactionSync(() => this.workOn(jobs));
+      answers = said;
+      if (wrote) this.noted = wrote.last;
+      if (wrote && !this.armed) this.arm(HOUR);
     } catch (error) {
       this.states.forget();
       // Nothing of it was kept: all or nothing.
@@ -94,13 +98,15 @@ export class ThresholdObject extends DurableObject {
 
   workOn(jobs) {
     const now = this.now();
-    const answers = jobs.map(({ asked, run }) => {
+    const said = jobs.map(({ asked, run }) => {
       const group = new Group(this.states, asked.now ?? now);
-      const said = run(group, asked);
-      return Array.isArray(said) ? said : [200, JSON.stringify(said)];
+      const answer = run(group, asked);
+      return Array.isArray(answer) ? answer : [200, JSON.stringify(answer)];
     });
-    if (this.states.flush()) this.wrote();
-    return answers;
+    if (!this.states.flush()) return { said };
+    const isDue = this.last >= this.noted + NOTED_EVERY;
+    if (isDue) this.states.setNote("last", this.last);
+    return { said, wrote: { last: isDue ? this.last : this.noted } };
   }
 
   // The time, in microseconds. It stands still while the object works, and it never goes back: not behind what it was in
@@ -111,14 +117,14 @@ export class ThresholdObject extends DurableObject {
     return this.last;
   }
 
-  wrote() {
-    if (this.last >= this.noted + NOTED_EVERY) {
-      this.states.setNote("last", this.last);
-      this.noted = this.last;
-    }
-    if (!this.armed) {
-      this.armed = true;
-      this.ctx.storage.setAlarm(Date.now() + HOUR);
+  // Sets the alarm. If that fails, the next write tries it again.
+  async arm(later) {
+    this.armed = true;
+    try {
+      await this.ctx.storage.setAlarm(Date.now() + later);
+    } catch (error) {
+      this.armed = false;
+      console.error(`no alarm was set: ${error.stack}`);
     }
   }
 
@@ -137,7 +143,7 @@ export class ThresholdObject extends DurableObject {
       this.states.forget();
       console.error(`nothing was swept: ${error.stack}`);
     }
-    this.armed = next !== null;
-    if (this.armed) await this.ctx.storage.setAlarm(Date.now() + next);
+    this.armed = false;
+    if (next !== null) await this.arm(next);
   }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ impl Answer {
 /// Sends what is written and reads until the other side has no more to say.
 pub(crate) fn raw(port: u16, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // Who waits for longer waits for ever.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(bytes).unwrap();
     let mut text = Vec::new();
     stream.read_to_end(&mut text).unwrap();

@@ -149,6 +149,26 @@ fn bodies_are_bounded() {
 }
 
 #[test]
+fn who_hangs_up_keeps_nobody_waiting() {
+    let prefix = fresh_prefix();
+    let body =
+        json!({ "keys": ["0123456789abcdef0123456789abcdef"], "batches": [[1, window()]] }).to_string();
+    let request = format!(
+        "POST /v1/judge?shard=7&prefix={prefix} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..20 {
+        for _ in 0..5 {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port())).unwrap();
+            std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        }
+        ask(&prefix, &[window()]);
+    }
+    assert_eq!(ask(&prefix, &[window()])["charged"], json!([0]), "whoever asked was charged");
+}
+
+#[test]
 fn its_health_is_the_time_and_what_is_kept() {
     let answer = send(port(), "GET /v1/health", &[("Authorization", "Bearer secret")], "");
     assert_eq!(answer.status, 200, "{answer:?}");
