@@ -12,12 +12,17 @@ const HOUR = 3_600_000;
 // How often the time is written down, in microseconds: a row for every decision would double what decisions cost.
 const NOTED_EVERY = 1_000_000;
 
+// A turn that has not come after so many milliseconds never will.
+const LOST = 100;
+
 export class ThresholdObject extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
     this.states = new States(ctx.storage.sql);
     this.last = this.noted = this.states.note("last") ?? 0;
     this.waiting = [];
+    // When the last turn was asked for.
+    this.turn = 0;
     // An alarm that was set before a restart still stands: to set it anew would put the sweep off with every restart.
     ctx.blockConcurrencyWhile(async () => {
       this.armed = (await ctx.storage.getAlarm()) !== null;
@@ -71,8 +76,11 @@ export class ThresholdObject extends DurableObject {
     }
     return new Promise((answer) => {
       this.waiting.push({ asked, run, answer });
-      // Each by itself: who hangs up takes its own turn away and nobody else's.
-      setTimeout(() => this.work(), 0);
+      // One turn for all who wait: an object has 10,000 of them at most. If it should not come, the next takes another.
+      if (this.waiting.length === 1 || Date.now() > this.turn + LOST) {
+        this.turn = Date.now();
+        setTimeout(() => this.work(), 0);
+      }
     });
   }
 
