@@ -3,6 +3,7 @@
 //! Each store has a file of its own and gives [`Cell`]s; rounds, ratios and the report are the same for all.
 
 mod callers;
+mod durable_objects;
 mod leased;
 mod postgres;
 mod redis;
@@ -49,10 +50,11 @@ pub(crate) struct Flow {
 /// Where a store makes the cells of its part.
 type Part = fn(&Folder, bool) -> Outcome<Vec<Cell>>;
 
-const PARTS: [(&str, Part); 4] = [
+const PARTS: [(&str, Part); 5] = [
     ("sqlite", sqlite::cells),
     ("postgres", postgres::cells),
     ("redis", redis::cells),
+    ("durable-objects", durable_objects::cells),
     ("leases", leased::cells),
 ];
 

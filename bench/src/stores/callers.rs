@@ -49,7 +49,8 @@ impl Load {
     fn batches(&self) -> Outcome<Arc<[Batch]>> {
         let Self { keys, steps, rate, sharing } = *self;
         let algorithm = Algorithm::new(AlgorithmKind::TokenBucket, &format!("{rate}/s").parse()?)?;
-        let limit = secret().limit_key(&LimitId::new("bench")?, &algorithm, Unit::Requests);
+        // Partitions are for stores that have several places; the others ignore them.
+        let limit = secret().partitioning().limit_key(&LimitId::new("bench")?, &algorithm, Unit::Requests);
         let step = |key: usize| {
             let step = Step::consume(limit.key(format!("user:{key}")), algorithm, NonZeroU64::MIN);
             Step { sharing, ..step }

@@ -35,7 +35,7 @@ use crate::across::{self, Op, Parted};
 use crate::check::Check;
 use crate::clock::SystemClock;
 use crate::open::SecretPair;
-use desk::{Counts, DECIDE, Desk, Job, QUEUE, REFUND, Wish};
+use desk::{Counts, DECIDE, Desk, Job, Judged, QUEUE, REFUND, Refunded, Wish};
 use error::Trouble;
 use line::Line;
 use url::Place;
@@ -154,7 +154,7 @@ impl Parted for DurableObjectsStore {
     async fn judge(&self, op: Op, batch: Batch) -> Result<Outcome, StoreError> {
         let shard = batch.steps().first().map_or(0, |step| self.place(&step.key));
         let (answer, answered) = oneshot::channel();
-        let wish = Wish::Judge { op, batch, answer: Some(answer) };
+        let wish = Wish::Judge(Judged { op, batch, answer: Some(answer) });
         self.done(DECIDE, Job { shard, wish }, answered).await
     }
 }
@@ -170,10 +170,14 @@ impl Store for DurableObjectsStore {
 
     async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
         for steps in across::charged(self, batch, outcome) {
-            let steps: Vec<_> = steps.into_iter().map(|(step, _)| *step).collect();
-            let shard = steps.first().map_or(0, |step| self.place(&step.key));
+            let mut batch = Batch::default();
+            for (step, _) in steps {
+                // A part is never longer than the whole.
+                let _ = batch.push(*step);
+            }
+            let shard = batch.steps().first().map_or(0, |step| self.place(&step.key));
             let (answer, answered) = oneshot::channel();
-            let wish = Wish::Refund { steps, at: outcome.at, answer };
+            let wish = Wish::Refund(Refunded { batch, at: outcome.at, answer });
             self.done(REFUND, Job { shard, wish }, answered).await?;
         }
         Ok(())

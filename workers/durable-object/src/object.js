@@ -12,12 +12,17 @@ const HOUR = 3_600_000;
 // How often the time is written down, in microseconds: a row for every decision would double what decisions cost.
 const NOTED_EVERY = 1_000_000;
 
+// A turn that has not come after so many milliseconds never will.
+const LOST = 100;
+
 export class ThresholdObject extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
     this.states = new States(ctx.storage.sql);
     this.last = this.noted = this.states.note("last") ?? 0;
     this.waiting = [];
+    // When the last turn was asked for.
+    this.turn = 0;
     // An alarm that was set before a restart still stands: to set it anew would put the sweep off with every restart.
     ctx.blockConcurrencyWhile(async () => {
       this.armed = (await ctx.storage.getAlarm()) !== null;
@@ -36,7 +41,6 @@ export class ThresholdObject extends DurableObject {
 
   reset(text) {
     return this.queued(text, readReset, (group, { keys }) => {
-      this.states.flush();
       this.states.reset(keys);
       return { now: group.now };
     });
@@ -72,16 +76,24 @@ export class ThresholdObject extends DurableObject {
     }
     return new Promise((answer) => {
       this.waiting.push({ asked, run, answer });
-      if (this.waiting.length === 1) setTimeout(() => this.work(), 0);
+      // One turn for all who wait: an object has 10,000 of them at most. If it should not come, the next takes another.
+      if (this.waiting.length === 1 || Date.now() > this.turn + LOST) {
+        this.turn = Date.now();
+        setTimeout(() => this.work(), 0);
+      }
     });
   }
 
   work() {
     const jobs = this.waiting;
+    if (jobs.length === 0) return;
     this.waiting = [];
     let answers;
     try {
-      answers = this.ctx.storage.transactionSync(() => this.workOn(jobs));
+      const { said, wrote } = this.ctx.storage.transactionSync(() => this.workOn(jobs));
+      answers = said;
+      if (wrote) this.noted = wrote.last;
+      if (wrote && !this.armed) this.arm(HOUR);
     } catch (error) {
       this.states.forget();
       // Nothing of it was kept: all or nothing.
@@ -94,13 +106,15 @@ export class ThresholdObject extends DurableObject {
 
   workOn(jobs) {
     const now = this.now();
-    const answers = jobs.map(({ asked, run }) => {
+    const said = jobs.map(({ asked, run }) => {
       const group = new Group(this.states, asked.now ?? now);
-      const said = run(group, asked);
-      return Array.isArray(said) ? said : [200, JSON.stringify(said)];
+      const answer = run(group, asked);
+      return Array.isArray(answer) ? answer : [200, JSON.stringify(answer)];
     });
-    if (this.states.flush()) this.wrote();
-    return answers;
+    if (!this.states.flush()) return { said };
+    const isDue = this.last >= this.noted + NOTED_EVERY;
+    if (isDue) this.states.setNote("last", this.last);
+    return { said, wrote: { last: isDue ? this.last : this.noted } };
   }
 
   // The time, in microseconds. It stands still while the object works, and it never goes back: not behind what it was in
@@ -111,14 +125,14 @@ export class ThresholdObject extends DurableObject {
     return this.last;
   }
 
-  wrote() {
-    if (this.last >= this.noted + NOTED_EVERY) {
-      this.states.setNote("last", this.last);
-      this.noted = this.last;
-    }
-    if (!this.armed) {
-      this.armed = true;
-      this.ctx.storage.setAlarm(Date.now() + HOUR);
+  // Sets the alarm. If that fails, the next write tries it again.
+  async arm(later) {
+    this.armed = true;
+    try {
+      await this.ctx.storage.setAlarm(Date.now() + later);
+    } catch (error) {
+      this.armed = false;
+      console.error(`no alarm was set: ${error.stack}`);
     }
   }
 
@@ -137,7 +151,7 @@ export class ThresholdObject extends DurableObject {
       this.states.forget();
       console.error(`nothing was swept: ${error.stack}`);
     }
-    this.armed = next !== null;
-    if (this.armed) await this.ctx.storage.setAlarm(Date.now() + next);
+    this.armed = false;
+    if (next !== null) await this.arm(next);
   }
 }

@@ -171,7 +171,17 @@ export class States {
     for (const table of ["cells", "entries", "permits"]) {
       this.sql.exec(`DELETE FROM ${table} WHERE key IN (SELECT value FROM json_each(?))`, all);
     }
-    this.forget();
+    for (const key of keys) {
+      this.cells.delete(key);
+      this.dirty.delete(key);
+      for (const lists of [this.logs, this.permits]) {
+        const list = lists.get(key);
+        if (!list) continue;
+        lists.delete(key);
+        this.opened.delete(list);
+        this.listed -= list.counted;
+      }
+    }
   }
 
   // Looks at one page of each table, from where the last one ended, and drops what is over by then. True if a page was full,

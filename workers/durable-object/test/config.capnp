@@ -22,6 +22,12 @@ const tested :Workerd.Config = (
   sockets = [.http],
 );
 
+# What decisions are measured against.
+const constant :Workerd.Config = (
+  services = [(name = "main", worker = .constantWorker), .storage],
+  sockets = [.http],
+);
+
 const storage :Workerd.Service = (name = "storage", disk = (writable = true));
 const http :Workerd.Socket = (name = "http", http = (), service = "main");
 
@@ -66,6 +72,14 @@ const testedWorker :Workerd.Worker = (
     (name = "THRESHOLD_SECRET", text = "a secret"),
     (name = "TEST_CLOCK", text = "allowed"),
   ],
+);
+
+const constantWorker :Workerd.Worker = (
+  modules = [(name = "test/constant.js", esModule = embed "constant.js")],
+  compatibilityDate = "2026-10-01",
+  durableObjectNamespaces = [(className = "Constant", uniqueKey = "constant", enableSql = true)],
+  durableObjectStorage = (localDisk = "storage"),
+  bindings = [(name = "CONSTANT", durableObjectNamespace = "Constant")],
 );
 
 const objects :Workerd.Worker.Binding = (name = "THRESHOLD", durableObjectNamespace = "ThresholdObject");

@@ -82,6 +82,8 @@ finished first.
 Beyond this machine the gateway needs [gateway].tls, the decision API keys in [api], and the admin listener
 THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
+THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
+
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
 
 Not in this version: --envoy-config, --rls and --resp (they may be `off`).

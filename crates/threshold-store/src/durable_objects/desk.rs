@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use threshold_core::{Batch, Clock as _, ManualClock, Outcome, Step, StoreError, Timestamp};
+use threshold_core::{Batch, Clock as _, ManualClock, Outcome, StoreError, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Trouble;
@@ -34,41 +34,37 @@ pub(super) struct Job {
 }
 
 pub(super) enum Wish {
-    /// Nobody waits for what gives permits back.
-    Judge {
-        op: Op,
-        batch: Batch,
-        answer: Option<oneshot::Sender<Result<Outcome, StoreError>>>,
-    },
-    Refund {
-        steps: Vec<Step>,
-        at: Timestamp,
-        answer: oneshot::Sender<Result<(), StoreError>>,
-    },
+    Judge(Judged),
+    Refund(Refunded),
+}
+
+/// A batch that is judged, and who waits for it: nobody for what gives permits back.
+pub(super) struct Judged {
+    pub(super) op: Op,
+    pub(super) batch: Batch,
+    pub(super) answer: Option<oneshot::Sender<Result<Outcome, StoreError>>>,
+}
+
+/// A batch that is taken back, when it was charged, and who waits for that.
+pub(super) struct Refunded {
+    pub(super) batch: Batch,
+    pub(super) at: Timestamp,
+    pub(super) answer: oneshot::Sender<Result<(), StoreError>>,
 }
 
 impl Job {
     fn steps(&self) -> usize {
-        match &self.wish {
-            Wish::Judge { batch, .. } => batch.steps().len(),
-            Wish::Refund { steps, .. } => steps.len(),
-        }
+        let (Wish::Judge(Judged { batch, .. }) | Wish::Refund(Refunded { batch, .. })) = &self.wish;
+        batch.steps().len()
     }
 
     /// True if who waited for it has given up: charging it would help nobody.
     fn is_abandoned(&self) -> bool {
         match &self.wish {
-            Wish::Judge { answer, .. } => answer.as_ref().is_some_and(oneshot::Sender::is_closed),
-            Wish::Refund { .. } => false,
+            Wish::Judge(judged) => judged.answer.as_ref().is_some_and(oneshot::Sender::is_closed),
+            Wish::Refund(_) => false,
         }
     }
-}
-
-/// A batch that is judged, and who waits for it.
-struct Judged {
-    op: Op,
-    batch: Batch,
-    answer: Option<oneshot::Sender<Result<Outcome, StoreError>>>,
 }
 
 impl Judged {
@@ -88,7 +84,8 @@ impl Judged {
 }
 
 fn release(shard: u16, batch: &Batch) -> Option<Job> {
-    Some(Job { shard, wish: Wish::Judge { op: Op::Apply, batch: batch.released()?, answer: None } })
+    let judged = Judged { op: Op::Apply, batch: batch.released()?, answer: None };
+    Some(Job { shard, wish: Wish::Judge(judged) })
 }
 
 /// What the desk has done.
@@ -201,8 +198,8 @@ impl Desk {
         let (mut judged, mut refunds) = (Vec::new(), Vec::new());
         for job in jobs.into_iter().filter(|job| !job.is_abandoned()) {
             match job.wish {
-                Wish::Judge { op, batch, answer } => judged.push(Judged { op, batch, answer }),
-                Wish::Refund { steps, at, answer } => refunds.push((steps, at, answer)),
+                Wish::Judge(one) => judged.push(one),
+                Wish::Refund(one) => refunds.push(one),
             }
         }
         let (next, ()) = tokio::join!(self.judge(shard, judged), self.refund(shard, refunds));
@@ -229,20 +226,16 @@ impl Desk {
         }
     }
 
-    async fn refund(
-        &self,
-        shard: u16,
-        refunds: Vec<(Vec<Step>, Timestamp, oneshot::Sender<Result<(), StoreError>>)>,
-    ) {
+    async fn refund(&self, shard: u16, refunds: Vec<Refunded>) {
         if refunds.is_empty() {
             return;
         }
-        let body = wire::refunds(refunds.iter().map(|(steps, at, _)| (*at, steps.as_slice())), self.now());
+        let body = wire::refunds(refunds.iter().map(|one| (one.at, &one.batch)), self.now());
         let done = self.line.ask(&self.target("refund", shard), body).await;
-        for (_, _, answer) in refunds {
+        for one in refunds {
             let done = done.as_ref().map(drop).map_err(|trouble| trouble.during(REFUND));
             // Who gave up waiting need not know.
-            let _ = answer.send(done);
+            let _ = one.answer.send(done);
         }
     }
 

@@ -154,15 +154,15 @@ fn log(mut numbers: Numbers<'_>) -> Result<Vec<Entry>, Trouble> {
 }
 
 /// What is to be taken back: steps, and when they were charged.
-pub(super) fn refunds<'s>(
-    refunds: impl Iterator<Item = (Timestamp, &'s [Step])>,
+pub(super) fn refunds<'b>(
+    refunds: impl Iterator<Item = (Timestamp, &'b Batch)>,
     now: Option<Timestamp>,
 ) -> String {
     let (mut keys, mut text) = (Keys::default(), String::new());
-    for (at, steps) in refunds {
+    for (at, batch) in refunds {
         let comma = if text.is_empty() { "" } else { "," };
         let _ = write!(text, "{comma}[{}", at.as_micros());
-        for step in steps {
+        for step in batch.steps() {
             let Some(terms) = Terms::of_refund(step) else { continue };
             text.push(',');
             write_step(&mut text, (step, &terms), keys.place(step, &terms));

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ impl Answer {
 /// Sends what is written and reads until the other side has no more to say.
 pub(crate) fn raw(port: u16, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // Who waits for longer waits for ever.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(bytes).unwrap();
     let mut text = Vec::new();
     stream.read_to_end(&mut text).unwrap();
@@ -57,4 +60,24 @@ pub(crate) fn post(port: u16, target: &str, body: &str) -> Answer {
 
 pub(crate) fn get(port: u16, target: &str) -> Answer {
     send(port, &format!("GET {target}"), &[], "")
+}
+
+/// Sends a request on a connection that stays open, and gives the body of the answer, which worked.
+pub(crate) fn again(stream: &mut TcpStream, request: &str) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let (mut bytes, mut read) = ([0; 4096], 0);
+    loop {
+        let more = stream.read(&mut bytes[read..]).unwrap();
+        assert!(more > 0, "the answer ended too early");
+        read += more;
+        let text = String::from_utf8_lossy(&bytes[..read]);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        assert!(head.starts_with("HTTP/1.1 200"), "{text}");
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse::<usize>().ok());
+        if body.len() >= length.unwrap() {
+            return body.to_owned();
+        }
+    }
 }

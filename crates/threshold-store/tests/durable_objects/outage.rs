@@ -96,7 +96,7 @@ async fn an_object_that_cannot_write_charges_nothing_and_says_so() {
     let step = step(AlgorithmKind::FixedWindow, 5, ("a", 1));
     assert!(admits(&store, step).await);
     let act = |what: &str| {
-        assert_eq!(get(server.port(), &format!("/inside/{what}?object=threshold/1")).status, 200)
+        assert_eq!(get(server.port(), &format!("/inside/{what}?object=threshold/1")).status, 200);
     };
     act("breakStorage");
     for _ in 0..3 {

@@ -1,9 +1,10 @@
 //! The Worker, asked in plain bytes.
 
 use serde_json::{Value, json};
+use threshold_testkit::figures::size;
 use threshold_testkit::servers::{Workerd, fresh_prefix, workerd};
 
-use crate::http::{Answer, get, post, raw, send};
+use crate::http::{self, Answer, get, post, raw, send};
 
 fn port() -> u16 {
     workerd().rsplit(':').next().unwrap().parse().unwrap()
@@ -146,6 +147,48 @@ fn bodies_are_bounded() {
         raw(port(), format!("{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n").as_bytes());
     assert_eq!(answer.status, 411, "{answer:?}");
     assert!(detail(&answer).contains("Content-Length"), "{answer:?}");
+}
+
+#[test]
+fn who_hangs_up_keeps_nobody_waiting() {
+    let prefix = fresh_prefix();
+    let body =
+        json!({ "keys": ["0123456789abcdef0123456789abcdef"], "batches": [[1, window()]] }).to_string();
+    let request = format!(
+        "POST /v1/judge?shard=7&prefix={prefix} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..20 {
+        for _ in 0..5 {
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", port())).unwrap();
+            std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+        }
+        ask(&prefix, &[window()]);
+    }
+    assert_eq!(ask(&prefix, &[window()])["charged"], json!([0]), "whoever asked was charged");
+}
+
+#[test]
+fn many_requests_of_one_decision_each_are_all_answered() {
+    let (prefix, rounds) = (fresh_prefix(), size(200, 2_000));
+    let count = 32 * rounds;
+    let step = json!([2, 0, 0, 1, count / 2, 3_600_000_000_u64, 0]);
+    let body = json!({ "keys": ["0123456789abcdef0123456789abcdef"], "batches": [[1, step]] }).to_string();
+    let request = format!(
+        "POST /v1/judge?shard=7&prefix={prefix} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let caller = || {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port())).unwrap();
+        (0..rounds).filter(|_| http::again(&mut stream, &request).contains("\"charged\":[1]")).count()
+    };
+    let admitted: usize = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..32).map(|_| scope.spawn(caller)).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).sum()
+    });
+    assert_eq!(admitted, count / 2);
 }
 
 #[test]

@@ -16,6 +16,8 @@ enum Config {
     Timed,
     /// As it is deployed, and with what the Worker's own tests ask.
     Tested,
+    /// A Worker whose objects answer the same to everybody.
+    Constant,
 }
 
 /// A workerd of a test's own.
@@ -57,6 +59,16 @@ impl Workerd {
     #[must_use]
     pub fn tested() -> Self {
         started("workerd", || Self::attempt(Config::Tested))
+    }
+
+    /// Starts a Worker whose objects answer the same to everybody: what decisions are measured against.
+    ///
+    /// # Panics
+    ///
+    /// If it does not come up.
+    #[must_use]
+    pub fn constant() -> Self {
+        started("workerd", || Self::attempt(Config::Constant))
     }
 
     fn attempt(config: Config) -> Result<Self, String> {
@@ -121,6 +133,7 @@ fn run(folder: &Path, config: Config, port: u16) -> Process {
         Config::Deployed => "deployed",
         Config::Timed => "timed",
         Config::Tested => "tested",
+        Config::Constant => "constant",
     };
     let words = [
         program().display().to_string(),

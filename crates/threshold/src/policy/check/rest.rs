@@ -32,7 +32,7 @@ fn tenants(policy: &Policy, reader: &mut Reader<'_>) {
 }
 
 /// Stores by the beginning of their address, and whether others share them.
-const STORES: [(&str, bool); 7] = [
+const STORES: [(&str, bool); 9] = [
     ("memory://", false),
     ("sqlite://", false),
     ("postgres://", true),
@@ -40,22 +40,29 @@ const STORES: [(&str, bool); 7] = [
     ("rediss://", true),
     ("redis+sentinel://", true),
     ("redis+cluster://", true),
+    ("durable-object+https://", true),
+    ("durable-object+http://", true),
 ];
 /// A message is read whole before it is judged.
 const MOST_PAYLOAD: u64 = 16 * 1024 * 1024;
-const DURABLE_OBJECTS: &str = "durable-object+http";
+/// How the addresses of stores begin that are no ledgers.
+const DURABLE_OBJECTS: &str = "durable-object+";
 
 fn store(policy: &Policy, reader: &mut Reader<'_>) {
     let Some(store) = &policy.store else { return };
     let mut shared = false;
     for url in [&store.url, &store.cache, &store.ledger].into_iter().flatten() {
         let known = STORES.iter().find(|(scheme, _)| url.starts_with(scheme));
-        shared |= known.is_some_and(|(_, shared)| *shared) || url.starts_with(DURABLE_OBJECTS);
-        if known.is_none() && !url.starts_with(DURABLE_OBJECTS) {
+        shared |= known.is_some_and(|(_, shared)| *shared);
+        if known.is_none() {
             let schemes: Vec<&str> = STORES.iter().map(|(scheme, _)| *scheme).collect();
             let what = format!("{:?} is the address of no store", url.value);
             reader.note_placed(url, what, format!("begin it with one of {}", list(&schemes)));
         }
+    }
+    if let Some(ledger) = store.ledger.as_ref().filter(|url| url.starts_with(DURABLE_OBJECTS)) {
+        let remedy = "name another place for it, such as postgres://… or redis://…";
+        reader.note_placed(ledger, "Durable Objects keep counters and no ledger", remedy);
     }
     if let (true, None, Some(url)) = (shared, &store.secret, store.url.as_ref().or(store.ledger.as_ref())) {
         let remedy = "add `secret = \"${THRESHOLD_SECRET}\"`, the same on every node";
