@@ -21,6 +21,8 @@ use crate::log::Log;
 const LOOK: Duration = Duration::from_millis(250);
 /// How many rows are counted in memory between two files.
 const COUNTED: usize = 1 << 16;
+/// How many files there may be in the time of one, when there are many rows.
+const EARLY: u64 = 10;
 /// How many rows wait in memory while the disk fails.
 const WAITING: usize = 1 << 18;
 /// How often days that are too old are looked for.
@@ -112,11 +114,14 @@ impl Writer {
     fn run(&mut self, told: &Receiver<()>) {
         let mut gathered = self.clock.now();
         let mut forgotten = None;
+        // However many new addresses a flood comes from, what it makes this write is bounded.
+        let early = Span::from_micros(self.settings.every.as_micros() / EARLY);
         loop {
             let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
             let now = self.clock.now();
-            let full = self.usage.len() >= self.usage.room() / 2;
-            if stop || full || now.since(gathered) >= self.settings.every {
+            let waited = now.since(gathered);
+            let full = self.usage.len() >= self.usage.room() / 2 && waited >= early;
+            if stop || full || waited >= self.settings.every {
                 self.gather();
                 gathered = now;
             }
