@@ -26,7 +26,7 @@ const SHARDS: usize = 32;
 /// Counts requests by window, limit and subject.
 pub struct Usage {
     shards: Box<[Mutex<Shard>]>,
-    /// The most rows of one shard.
+    /// The most rows there are, but for what several threads add at the same instant.
     most: usize,
     /// How many rows there are.
     rows: AtomicUsize,
@@ -102,7 +102,6 @@ impl Usage {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let most = most.div_ceil(SHARDS).max(1);
         Self { shards, most, rows: AtomicUsize::new(0), dropped: AtomicU64::new(0) }
     }
 
@@ -111,9 +110,11 @@ impl Usage {
         for of_one in counted.chunk_by(|one, other| one.subject == other.subject) {
             let Some(Counted { subject, .. }) = of_one.first() else { continue };
             let mut shard = self.shard(subject);
-            let before = shard.rows;
-            let dropped = shard.count(*subject, of_one, self.most);
-            self.rows.fetch_add(shard.rows - before, Ordering::Relaxed);
+            let room = self.most.saturating_sub(self.len());
+            let (added, dropped) = shard.count(*subject, of_one, room);
+            if added > 0 {
+                self.rows.fetch_add(added, Ordering::Relaxed);
+            }
             drop(shard);
             if dropped > 0 {
                 self.dropped.fetch_add(dropped, Ordering::Relaxed);
@@ -136,7 +137,7 @@ impl Usage {
     /// How many rows there is room for.
     #[must_use]
     pub const fn room(&self) -> usize {
-        self.most * SHARDS
+        self.most
     }
 
     /// Takes out all there is. A window that is not over goes on as another row, which is to be added to this one.
@@ -160,8 +161,9 @@ impl Usage {
 }
 
 impl Shard {
-    /// Counts what is all of `subject`, with room for `most` rows, and says how much found none.
-    fn count(&mut self, subject: SubjectId, counted: &[Counted], most: usize) -> u64 {
+    /// Counts what is all of `subject`, with room for so many more rows; says how many there are more, and how much found no
+    /// room.
+    fn count(&mut self, subject: SubjectId, counted: &[Counted], room: usize) -> (usize, u64) {
         let place = self.subjects.entry(
             hash(&subject),
             |known| known.subject == subject,
@@ -169,22 +171,23 @@ impl Shard {
         );
         let known = match place {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(_) if self.rows >= most => return counted.len() as u64,
+            Entry::Vacant(_) if room == 0 => return (0, counted.len() as u64),
             Entry::Vacant(place) => place.insert(Rows { subject, rows: SmallVec::new() }).into_mut(),
         };
-        let mut dropped = 0;
+        let (mut added, mut dropped) = (0, 0);
         for counted in counted {
             let row = counted.row();
             if let Some(same) = known.find(&row) {
                 same.add(&row);
-            } else if self.rows < most {
+            } else if added < room {
                 known.rows.push(row);
-                self.rows += 1;
+                added += 1;
             } else {
                 dropped += 1;
             }
         }
-        dropped
+        self.rows += added;
+        (added, dropped)
     }
 }
 
