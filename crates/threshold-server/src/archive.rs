@@ -16,5 +16,13 @@ mod writer;
 
 pub(crate) use columns::Entry;
 pub(crate) use folder::{Folder, day};
-pub(crate) use reader::Reading;
+pub(crate) use reader::{Halt, MOST, Missing, Part, Reading, in_parts};
 pub(crate) use writer::{Archive, Settings};
+
+/// Puts `rows`, all of one hour, into a file of `folder`.
+#[cfg(test)]
+pub(crate) fn write_rows(folder: &Folder, name: &str, rows: &[threshold::usage::Row]) {
+    let hour = folder::Hour::of(rows[0].window_start);
+    folder.prepare().unwrap();
+    folder.put(&hour, name, &columns::encode(rows, 0).unwrap()).unwrap();
+}

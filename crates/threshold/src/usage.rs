@@ -5,9 +5,11 @@
 //! [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::SmallVec;
 use threshold_core::{Span, SubjectId, Timestamp};
 
 /// What stands for a limit's id where a request is counted once, whatever limits it met. No limit is called that.
@@ -24,7 +26,7 @@ const SHARDS: usize = 32;
 /// Counts requests by window, limit and subject.
 pub struct Usage {
     shards: Box<[Mutex<Shard>]>,
-    /// The most rows of one shard.
+    /// The most rows there are, but for what several threads add at the same instant.
     most: usize,
     /// How many rows there are.
     rows: AtomicUsize,
@@ -34,7 +36,16 @@ pub struct Usage {
 
 #[derive(Default)]
 struct Shard {
-    table: HashTable<Row>,
+    subjects: HashTable<Rows>,
+    /// How many rows they have together.
+    rows: usize,
+}
+
+/// The rows of one subject: a request meets several limits of the same one, and they are found together.
+struct Rows {
+    subject: SubjectId,
+    /// Those that were asked for last are at the end.
+    rows: SmallVec<[Row; 4]>,
 }
 
 /// How many requests of one subject met one limit in one window.
@@ -91,23 +102,23 @@ impl Usage {
     #[must_use]
     pub fn new(most: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let most = most.div_ceil(SHARDS).max(1);
         Self { shards, most, rows: AtomicUsize::new(0), dropped: AtomicU64::new(0) }
     }
 
-    /// Counts one request.
-    pub fn count(&self, counted: &Counted) {
-        let row = counted.row();
-        let hash = row.hash();
-        let mut shard = self.shard(hash);
-        if let Some(known) = shard.table.find_mut(hash, |other| other.is_same(&row)) {
-            known.add(&row);
-        } else if shard.table.len() < self.most {
-            shard.table.insert_unique(hash, row, Row::hash);
-            self.rows.fetch_add(1, Ordering::Relaxed);
-        } else {
+    /// Counts one request for each limit that it met. Those of one subject are best side by side.
+    pub fn count(&self, counted: &[Counted]) {
+        for of_one in counted.chunk_by(|one, other| one.subject == other.subject) {
+            let Some(Counted { subject, .. }) = of_one.first() else { continue };
+            let mut shard = self.shard(subject);
+            let room = self.most.saturating_sub(self.len());
+            let (added, dropped) = shard.count(*subject, of_one, room);
+            if added > 0 {
+                self.rows.fetch_add(added, Ordering::Relaxed);
+            }
             drop(shard);
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            if dropped > 0 {
+                self.dropped.fetch_add(dropped, Ordering::Relaxed);
+            }
         }
     }
 
@@ -126,7 +137,7 @@ impl Usage {
     /// How many rows there is room for.
     #[must_use]
     pub const fn room(&self) -> usize {
-        self.most * SHARDS
+        self.most
     }
 
     /// Takes out all there is. A window that is not over goes on as another row, which is to be added to this one.
@@ -136,16 +147,68 @@ impl Usage {
         for shard in &self.shards {
             // Taken out as a whole: nobody waits while its rows are read.
             let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
-            self.rows.fetch_sub(taken.table.len(), Ordering::Relaxed);
-            rows.extend(taken.table);
+            self.rows.fetch_sub(taken.rows, Ordering::Relaxed);
+            rows.extend(taken.subjects.into_iter().flat_map(|subject| subject.rows));
         }
         Drained { rows, dropped: self.dropped.swap(0, Ordering::Relaxed) }
     }
 
-    fn shard(&self, hash: u64) -> std::sync::MutexGuard<'_, Shard> {
-        // The highest bits: the table takes the others.
-        let place = (hash >> 59) as usize % SHARDS;
-        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, subject: &SubjectId) -> MutexGuard<'_, Shard> {
+        // The tables take the lower half.
+        let [_, high] = subject.halves();
+        self.shards[high as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// Counts what is all of `subject`, with room for so many more rows; says how many there are more, and how much found no
+    /// room.
+    fn count(&mut self, subject: SubjectId, counted: &[Counted], room: usize) -> (usize, u64) {
+        let place = self.subjects.entry(
+            hash(&subject),
+            |known| known.subject == subject,
+            |known| hash(&known.subject),
+        );
+        let known = match place {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if room == 0 => return (0, counted.len() as u64),
+            Entry::Vacant(place) => place.insert(Rows { subject, rows: SmallVec::new() }).into_mut(),
+        };
+        let (mut added, mut dropped) = (0, 0);
+        for counted in counted {
+            let row = counted.row();
+            if let Some(same) = known.find(&row) {
+                same.add(&row);
+            } else if added < room {
+                known.rows.push(row);
+                added += 1;
+            } else {
+                dropped += 1;
+            }
+        }
+        self.rows += added;
+        (added, dropped)
+    }
+}
+
+/// A subject is a keyed hash already: nobody can foretell where its rows are.
+const fn hash(subject: &SubjectId) -> u64 {
+    let [low, _] = subject.halves();
+    low
+}
+
+impl Rows {
+    /// The row of the same window and limit. One that was far from the end goes there: limits by the second leave many rows
+    /// behind that nobody asks for any more.
+    fn find(&mut self, row: &Row) -> Option<&mut Row> {
+        const NEAR: usize = 8;
+        let mut place = self.rows.iter().rposition(|other| other.is_same(row))?;
+        let last = self.rows.len() - 1;
+        if last - place >= NEAR {
+            self.rows.swap(place, last);
+            place = last;
+        }
+        self.rows.get_mut(place)
     }
 }
 
@@ -171,8 +234,8 @@ impl Row {
     /// True if it is of the same window, limit and subject.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        self.subject == other.subject
-            && self.window_start == other.window_start
+        self.window_start == other.window_start
+            && self.subject == other.subject
             && self.window == other.window
             && self.limit == other.limit
     }
@@ -184,16 +247,6 @@ impl Row {
         self.cost = self.cost.saturating_add(other.cost);
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
-    }
-
-    /// The subject is a keyed hash already: nobody can foretell where its rows are. The rest is mixed in.
-    fn hash(&self) -> u64 {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let [low, high] = self.subject.halves();
-        // A limit's id stays where it is for ever, so its place tells it from others.
-        let limit = (self.limit.as_ptr() as u64).wrapping_mul(ODD);
-        let mixed = low ^ high.rotate_left(32) ^ limit ^ self.window_start.as_micros().wrapping_mul(ODD);
-        mixed.wrapping_mul(ODD) ^ mixed
     }
 }
 
@@ -214,7 +267,7 @@ mod tests {
         for (subject, at, allowed) in
             [(1, 60, true), (1, 119, true), (1, 90, false), (1, 120, true), (2, 60, true)]
         {
-            usage.count(&Counted { allowed, ..one(subject, at) });
+            usage.count(&[Counted { allowed, ..one(subject, at) }]);
         }
         assert_eq!(usage.len(), 3);
         let mut drained = usage.drain();
@@ -238,8 +291,8 @@ mod tests {
     #[test]
     fn windows_are_between_a_second_and_an_hour() {
         let usage = Usage::new(100);
-        usage.count(&Counted { period: Span::DAY, ..one(1, 7_300) });
-        usage.count(&Counted { period: Span::TICK, ..one(2, 7_300) });
+        usage.count(&[Counted { period: Span::DAY, ..one(1, 7_300) }]);
+        usage.count(&[Counted { period: Span::TICK, ..one(2, 7_300) }]);
         let mut rows = usage.drain().rows;
         rows.sort_by_key(|row| row.subject);
         assert_eq!((rows[0].window, rows[0].window_start.as_micros()), (Span::HOUR, 7_200_000_000));
@@ -247,10 +300,27 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_found_again_among_many_that_are_over() {
+        let usage = Usage::new(1 << 12);
+        for second in 0..1_000 {
+            let (api, whole) = (one(1, 36_000 + second), one(1, 36_000 + second));
+            let whole = Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, ..whole };
+            usage.count(&[whole, Counted { period: Span::SECOND, ..api }, api]);
+        }
+        let Drained { rows, dropped } = usage.drain();
+        let requests = |window: Span| -> Vec<u64> {
+            rows.iter().filter(|row| row.window == window).map(|row| row.requests).collect()
+        };
+        assert_eq!((requests(Span::HOUR), requests(Span::SECOND)), (vec![1_000], vec![1; 1_000]));
+        assert_eq!((requests(Span::MINUTE).len(), requests(Span::MINUTE).iter().sum::<u64>()), (17, 1_000));
+        assert_eq!(dropped, 0);
+    }
+
+    #[test]
     fn what_finds_no_room_is_counted_as_dropped() {
         let usage = Usage::new(64);
         (0..10_000)
-            .for_each(|subject: u64| usage.count(&one(subject.wrapping_mul(0x2545_f491_4f6c_dd1d), 60)));
+            .for_each(|subject: u64| usage.count(&[one(subject.wrapping_mul(0x2545_f491_4f6c_dd1d), 60)]));
         assert!(usage.len() <= usage.room());
         let Drained { rows, dropped } = usage.drain();
         assert_eq!(rows.len() as u64 + dropped, 10_000);
@@ -265,8 +335,9 @@ mod tests {
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let usage = &usage;
-                scope
-                    .spawn(move || (0..20_000).for_each(|n| usage.count(&one(thread * 10 + n % 7, n % 300))));
+                scope.spawn(move || {
+                    (0..20_000).for_each(|n| usage.count(&[one(thread * 10 + n % 7, n % 300)]))
+                });
             }
             scope.spawn(|| {
                 for _ in 0..200 {

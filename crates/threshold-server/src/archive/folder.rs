@@ -87,7 +87,8 @@ impl Folder {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(unfinished)?;
-        file.lock()?;
+        // Where files cannot be locked, another process that starts may take it away; then it is written once more.
+        let _ = file.lock();
         file.write_all(bytes)?;
         file.sync_all()?;
         let folder = self.rows().join(hour.path());

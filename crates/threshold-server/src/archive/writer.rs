@@ -21,6 +21,8 @@ use crate::log::Log;
 const LOOK: Duration = Duration::from_millis(250);
 /// How many rows are counted in memory between two files.
 const COUNTED: usize = 1 << 16;
+/// How many files there may be in the time of one, when there are many rows.
+const EARLY: u64 = 10;
 /// How many rows wait in memory while the disk fails.
 const WAITING: usize = 1 << 18;
 /// How often days that are too old are looked for.
@@ -53,6 +55,8 @@ struct Writer {
     node: String,
     files: u64,
     waiting: Vec<Row>,
+    /// How many of them there may be.
+    most_waiting: usize,
     /// Requests that found no room, and are not told in a file yet.
     dropped: u64,
     breaker: Breaker,
@@ -64,8 +68,7 @@ struct Writer {
 impl Archive {
     /// Makes the folder ready and starts the thread.
     pub(crate) fn start(settings: Settings, log: &Arc<Log>, health: &Arc<Health>) -> Result<Self, String> {
-        let folder = Folder::new(settings.folder.clone());
-        folder.prepare().map_err(|error| {
+        Folder::new(settings.folder.clone()).prepare().map_err(|error| {
             format!(
                 "--archive {}: the folder cannot be used ({error}); make it writable for who runs the server, or name \
                  another",
@@ -75,20 +78,7 @@ impl Archive {
         health.archive(false);
         let usage = Arc::new(Usage::new(COUNTED));
         let (stop, told) = channel();
-        let node = random_token().chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-        let mut writer = Writer {
-            breaker: Breaker::new(settings.breaker),
-            settings,
-            folder,
-            usage: Arc::clone(&usage),
-            node,
-            files: 0,
-            waiting: Vec::new(),
-            dropped: 0,
-            clock: SystemClock::new(),
-            log: Arc::clone(log),
-            health: Arc::clone(health),
-        };
+        let mut writer = Writer::new(settings, &usage, (log, health));
         let thread = std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&told));
         let thread =
             thread.map_err(|error| format!("--archive: no thread could be started: {error}; try again"))?;
@@ -109,14 +99,38 @@ impl Archive {
 }
 
 impl Writer {
+    fn new(settings: Settings, usage: &Arc<Usage>, (log, health): (&Arc<Log>, &Arc<Health>)) -> Self {
+        Self {
+            breaker: Breaker::new(settings.breaker),
+            folder: Folder::new(settings.folder.clone()),
+            settings,
+            usage: Arc::clone(usage),
+            node: random_token().chars().filter(char::is_ascii_alphanumeric).take(12).collect(),
+            files: 0,
+            waiting: Vec::new(),
+            most_waiting: WAITING,
+            dropped: 0,
+            clock: SystemClock::new(),
+            log: Arc::clone(log),
+            health: Arc::clone(health),
+        }
+    }
+
+    /// Whether it is time to take over what was counted, so long after the last time. Sooner when there is much; but however
+    /// many new addresses a flood comes from, what it makes this write is bounded.
+    fn is_due(&self, waited: Span) -> bool {
+        let every = self.settings.every;
+        let early = Span::from_micros(every.as_micros() / EARLY);
+        waited >= every || (waited >= early && self.usage.len() >= self.usage.room() / 2)
+    }
+
     fn run(&mut self, told: &Receiver<()>) {
         let mut gathered = self.clock.now();
         let mut forgotten = None;
         loop {
             let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
             let now = self.clock.now();
-            let full = self.usage.len() >= self.usage.room() / 2;
-            if stop || full || now.since(gathered) >= self.settings.every {
+            if stop || self.is_due(now.since(gathered)) {
                 self.gather();
                 gathered = now;
             }
@@ -134,7 +148,7 @@ impl Writer {
     /// Takes over what was counted, as far as there is room.
     fn gather(&mut self) {
         let Drained { mut rows, mut dropped } = self.usage.drain();
-        let room = WAITING.saturating_sub(self.waiting.len());
+        let room = self.most_waiting.saturating_sub(self.waiting.len());
         let over = rows.split_off(rows.len().min(room));
         dropped += over.iter().map(|row| row.requests).sum::<u64>();
         self.waiting.append(&mut rows);
@@ -209,5 +223,106 @@ impl Writer {
                 self.log.warning(&format!("the archive could not remove what is too old: {error}"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{Reading, in_parts};
+    use threshold::usage::Counted;
+    use threshold::{SubjectId, SubjectKind};
+    use threshold_testkit::folder::Folder as Scratch;
+
+    fn writer(scratch: &Scratch, room: usize) -> Writer {
+        let settings = Settings {
+            folder: scratch.path().join("archive"),
+            every: Span::MINUTE,
+            keep: Span::DAY,
+            breaker: BreakerSettings::default(),
+        };
+        Folder::new(settings.folder.clone()).prepare().unwrap();
+        let usage = Arc::new(Usage::new(room));
+        Writer::new(settings, &usage, (&Arc::new(Log::new(false)), &Arc::new(Health::default())))
+    }
+
+    /// Counts one request of each of so many clients, the first of which is called `from`.
+    fn count(writer: &Writer, from: u64, clients: u64) {
+        for client in from..from + clients {
+            let hash =
+                [client.wrapping_mul(0x9e37_79b9_7f4a_7c15), client.wrapping_mul(0xd134_2543_de82_ef95)];
+            let subject = SubjectId::from_raw(SubjectKind::Address, hash);
+            let (limit, period, at) = ("api", Span::MINUTE, Timestamp::from_micros(1_700_000_000_000_000));
+            writer.usage.count(&[Counted { limit, period, subject, allowed: true, cost: 1, at }]);
+        }
+    }
+
+    /// How many requests the archive has, and how many it says are missing.
+    fn archived(writer: &Writer) -> (u64, u64) {
+        let reading = Reading::new(writer.folder.clone(), Timestamp::default());
+        let read = |all: &mut (u64, u64), part| {
+            let add = |entry: crate::archive::Entry| {
+                all.0 += entry.requests;
+                Ok(())
+            };
+            all.1 = reading.each(part, |_| true, add)?.dropped;
+            Ok(())
+        };
+        in_parts(usize::MAX, read).unwrap()
+    }
+
+    #[test]
+    fn files_come_in_time_or_early_when_there_is_much_and_never_without_end() {
+        let scratch = Scratch::new();
+        let writer = writer(&scratch, 3_200);
+        let seconds = Span::from_secs;
+        assert!(!writer.is_due(seconds(59)) && writer.is_due(seconds(60)));
+        count(&writer, 0, 2_000);
+        assert!(writer.usage.len() >= 1_600);
+        assert!(!writer.is_due(seconds(5)) && writer.is_due(seconds(6)));
+    }
+
+    #[test]
+    fn rows_wait_while_the_disk_fails_up_to_a_bound_and_what_is_lost_is_told() {
+        let scratch = Scratch::new();
+        let mut writer = writer(&scratch, 1 << 14);
+        writer.most_waiting = 100;
+        let unfinished = writer.folder.path().join("unfinished");
+        std::fs::remove_dir(&unfinished).unwrap();
+        std::fs::write(&unfinished, "").unwrap();
+        for round in 0..3 {
+            count(&writer, round * 60, 60);
+            writer.gather();
+            writer.write(false);
+        }
+        assert_eq!((writer.waiting.len(), writer.dropped), (100, 80));
+        std::fs::remove_file(&unfinished).unwrap();
+        writer.write(true);
+        assert_eq!((archived(&writer), writer.waiting.len()), ((100, 80), 0));
+        count(&writer, 0, 5);
+        writer.gather();
+        writer.write(false);
+        assert_eq!(archived(&writer), (105, 80), "told once");
+    }
+
+    #[test]
+    fn rows_are_in_the_folder_of_the_hour_in_which_their_window_began() {
+        let scratch = Scratch::new();
+        let mut writer = writer(&scratch, 100);
+        let subject = SubjectId::from_raw(SubjectKind::Address, [1, 2]);
+        for at in [1_699_999_199, 1_699_999_200, 1_700_006_399] {
+            let at = Timestamp::from_micros(at * 1_000_000);
+            let (limit, period) = ("api", Span::MINUTE);
+            writer.usage.count(&[Counted { limit, period, subject, allowed: true, cost: 1, at }]);
+        }
+        writer.gather();
+        writer.write(false);
+        let hours = writer.folder.hours(Timestamp::default()).unwrap();
+        let names: Vec<_> =
+            hours.iter().map(|hour| hour.strip_prefix(writer.folder.path()).unwrap()).collect();
+        let wanted = ["2023-11-14/21", "2023-11-14/22", "2023-11-14/23"];
+        assert_eq!(names, wanted.map(|hour| std::path::Path::new("analytics/rate-limits").join(hour)));
+        let later = writer.folder.hours(Timestamp::from_micros(1_700_006_400_000_000)).unwrap();
+        assert_eq!(later, hours[2..], "only those that may have something after that");
     }
 }

@@ -12,7 +12,7 @@ use threshold::{Clock as _, Span, SubjectId, SystemClock, Timestamp};
 use super::check;
 use super::ledger::{Failed, on_ledger};
 use crate::Ended;
-use crate::archive::{Entry, Folder, Reading};
+use crate::archive::{Entry, Folder, Missing, Reading};
 use crate::cli::{Analytics, Asked};
 use crate::config::{self, Access, PolicyFileError};
 use crate::output::{Output, Style, harmless, harmless_json};
@@ -70,7 +70,7 @@ fn since(asked: &Asked) -> Timestamp {
 }
 
 /// What reads an archive and prints what it found.
-type Work = fn(&Asked, Reading, &Wanted, &mut Output) -> Result<(), Failed>;
+type Work = fn(&Asked, &Reading, &Wanted, &mut Output) -> Result<(), Failed>;
 
 /// Has `work` done with the archive. The ledger is opened only to find somebody by name: a secret that is not its own would
 /// find nobody, and not say so.
@@ -86,14 +86,14 @@ fn on_archive(asked: &Asked, output: &mut Output, work: Work) -> Ended {
     };
     let reading = Reading::new(folder, since(asked));
     let Some(whom) = asked.whom() else {
-        return match work(asked, reading, &Wanted::new(asked, Vec::new()), output) {
+        return match work(asked, &reading, &Wanted::new(asked, Vec::new()), output) {
             Ok(()) => Ended::Well,
             Err(Failed(what)) => unread(PolicyFileError::Unreadable(what), output),
         };
     };
     on_ledger(&asked.listing.place, Access::Existing, output, async |desk| {
         let clients = desk.source.ids(&whom);
-        work(asked, reading, &Wanted::new(asked, clients), desk.output)?;
+        work(asked, &reading, &Wanted::new(asked, clients), desk.output)?;
         Ok(Ended::Well)
     })
 }
@@ -113,14 +113,14 @@ fn folder(asked: &Asked) -> Result<Option<Folder>, PolicyFileError> {
 }
 
 /// Says what is missing in what was read.
-fn tell_missing(reading: &Reading, output: &mut Output) {
-    for broken in &reading.broken {
+fn tell_missing(missing: &Missing, output: &mut Output) {
+    for broken in &missing.broken {
         let what =
             format!("{broken}; its rows are left out, move the file away if it is none of the archive's");
         output.labelled(Style::Warning, "warning", &harmless(&what));
     }
-    if reading.dropped > 0 {
-        let what = format!("{} counts found no room in memory and are missing", reading.dropped);
+    if missing.dropped > 0 {
+        let what = format!("{} counts found no room in memory and are missing", missing.dropped);
         output.labelled(Style::Warning, "warning", &what);
     }
 }

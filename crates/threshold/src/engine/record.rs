@@ -1,5 +1,6 @@
 //! Record: a decision is counted, if anybody counts.
 
+use smallvec::SmallVec;
 use threshold_core::{Clock, Ledger, Store, SubjectId};
 
 use super::decide::{Decision, Part};
@@ -39,13 +40,15 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let (allowed, at) = (decision.allowed(), decision.at);
         let cost = asking.extras.cost.map_or(1, std::num::NonZeroU64::get);
         let subject = names.client();
-        usage.count(&Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, subject, allowed, cost, at });
+        let whole = Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, subject, allowed, cost, at };
+        let mut counted: SmallVec<[Counted; 8]> = SmallVec::from_elem(whole, 1);
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
             let subject = names.of(about.blames, about.layer);
             let (limit, period, cost) = (about.limit, step.algorithm.period(), step.action.cost());
-            usage.count(&Counted { limit, period, subject, allowed, cost, at });
+            counted.push(Counted { limit, period, subject, allowed, cost, at });
         }
+        usage.count(&counted);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The document's tables and views, each with the numbers that the clients themselves have counted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -240,6 +241,19 @@ async fn tables_are_right(site: &Site, place: &[&str]) {
     violations_are_right(site, place);
     clients_are_right(site, place, &log);
     config_is_right(site, place);
+    no_address_is_in_the_archive(&site.in_archive("analytics"));
+}
+
+fn no_address_is_in_the_archive(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            no_address_is_in_the_archive(&path);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.windows(9).any(|some| some == b"203.0.113"), "{}", path.display());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

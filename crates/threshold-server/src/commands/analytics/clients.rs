@@ -12,7 +12,7 @@ use threshold::{SubjectId, Timestamp};
 use super::super::ledger::{Desk, Failed};
 use super::{MOST_CLIENTS, Wanted, since, tell_missing, too_many_clients};
 use crate::Ended;
-use crate::archive::{Entry, Folder, Reading};
+use crate::archive::{Entry, Folder, MOST, Missing, Reading, in_parts};
 use crate::cli::Asked;
 use crate::output::{Style, table};
 
@@ -76,19 +76,24 @@ fn count(
     desk: &mut Desk<'_>,
 ) -> Result<(), Failed> {
     let since = if asked.since.is_some() { since(asked) } else { Timestamp::default() };
-    let mut reading = Reading::new(folder, since);
+    let reading = Reading::new(folder, since);
     // Each request once, whatever limits it met.
     let limit = asked.limit.clone().unwrap_or_else(|| EVERY_REQUEST.to_owned());
     let wanted = Wanted { clients: ids.to_vec(), limit: Some(limit) };
-    let add = |entry: Entry| {
-        let client = of(clients, entry.subject)?;
-        client.requests = client.requests.saturating_add(entry.requests);
-        client.first = Some(client.first.map_or(entry.first, |first| first.min(entry.first)));
-        client.last = client.last.max(Some(entry.last));
+    let mut counted = in_parts(MOST, |counted: &mut (Clients, Missing), part| {
+        let (clients, missing) = counted;
+        let add = |entry: Entry| {
+            let client = of(clients, entry.subject)?;
+            client.requests = client.requests.saturating_add(entry.requests);
+            client.first = Some(client.first.map_or(entry.first, |first| first.min(entry.first)));
+            client.last = client.last.max(Some(entry.last));
+            Ok(())
+        };
+        missing.note(part, reading.each(part, |entry| wanted.has(entry), add)?);
         Ok(())
-    };
-    reading.each(|entry| wanted.has(entry), add)?;
-    tell_missing(&reading, desk.output);
+    })?;
+    tell_missing(&counted.1, desk.output);
+    std::mem::swap(clients, &mut counted.0);
     Ok(())
 }
 
