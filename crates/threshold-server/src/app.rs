@@ -15,6 +15,7 @@ use crate::config::ServerConfig;
 use crate::engine::Engine;
 use crate::gateway::{Gateway, Prepared, Settings};
 use crate::health::Health;
+use crate::late::LateStore;
 use crate::log::Log;
 use crate::{admin, demo, workers};
 
@@ -186,14 +187,28 @@ async fn engine(
             let store = open_store(&settings.store, pair).await.map_err(with_secret)?;
             let node = NodeStore::new(store, config.node);
             let node = match &config.cache {
-                Some(cache) => {
+                Some(url) => {
                     health.cached();
-                    let cache = open_store(cache, pair).await;
-                    node.caching(cache.map_err(|error| format!("--cache: {}", with_secret(error)))?)
+                    node.caching(match open_store(url, pair).await {
+                        Ok(cache) => cache,
+                        // Decisions are made without it, so the start is too.
+                        Err(error) if error.is_transient() => {
+                            log.warning(&format!(
+                                "--cache: {error}; the node goes on without it until it answers"
+                            ));
+                            Arc::new(LateStore::new(url, &secrets))
+                        }
+                        Err(error) => return Err(format!("--cache: {}", with_secret(error))),
+                    })
                 }
                 None => node,
             };
             health.strategy(node.strategy());
+            if let Some(pinned) = config.node.pinned {
+                log.warning(&format!(
+                    "THRESHOLD_STRATEGY pins {pinned}: nothing else is asked, whatever there is"
+                ));
+            }
             let (log, health) = (Arc::clone(log), Arc::clone(health));
             Arc::new(node.telling(move |transition| {
                 health.transition(transition);

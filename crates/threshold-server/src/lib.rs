@@ -28,6 +28,7 @@ mod demo;
 mod engine;
 mod gateway;
 mod health;
+mod late;
 mod log;
 mod output;
 mod reload;

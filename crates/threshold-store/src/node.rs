@@ -73,6 +73,9 @@ impl Default for NodeSettings {
 pub struct NodeStore<S, C = SystemClock> {
     store: Component<S>,
     cache: Option<Component<SharedStore>>,
+    /// What the cache had lost when it was last known to be of use, and until when something that was counted on it is felt.
+    cache_lost: AtomicU64,
+    cache_counts: AtomicU64,
     settings: NodeSettings,
     leases: Leases,
     seen: Seen,
@@ -133,6 +136,8 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         Self {
             store: Component::new(ComponentName::Store, store, settings.breaker),
             cache: None,
+            cache_lost: AtomicU64::new(0),
+            cache_counts: AtomicU64::new(0),
             leases: Leases::new(settings.lease, settings.nodes),
             settings,
             seen: Seen::new(settings.denials),
@@ -300,6 +305,7 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
 
     async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
         self.leases.sweep(self.clock.now());
+        self.tend_cache(budget).await;
         self.shares.sweep_now(budget);
         let (local, swept) = (self.local.sweep_now(budget), self.store.inner().sweep(budget).await?);
         Ok(Swept { seen: swept.seen + local.seen, dropped: swept.dropped + local.dropped })

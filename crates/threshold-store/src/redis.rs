@@ -73,8 +73,9 @@ pub struct RedisStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     timeout: Duration,
-    /// Its fingerprint is kept there.
+    /// Its fingerprint is kept there, since then.
     secret: Secret,
+    since: Timestamp,
 }
 
 /// What a store has done so far.
@@ -116,14 +117,21 @@ impl RedisStore {
         let timeout = place.timeout;
         let line = Line::open(place).await?;
         opening::look(&line).await?;
-        opening::keep_secret(&line, secrets).await?;
+        let since = opening::keep_secret(&line, secrets).await?;
         let losses = Arc::new(opening::losses(&line).await);
         let (script, counts) = (Arc::new(Script::new()), Arc::new(Counts::default()));
         let desk = Desk { line, script, clock, counts, losses };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(desk.clone().work(waiting));
         let secret = secrets.0.clone();
-        Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout, secret })
+        Ok(Self {
+            desk,
+            jobs: Mutex::new(Some(jobs)),
+            worker: Mutex::new(Some(worker)),
+            timeout,
+            secret,
+            since,
+        })
     }
 
     /// What it has done so far.
@@ -204,7 +212,10 @@ impl Store for RedisStore {
     /// Keys vanish by themselves. A server that lost its data has lost the secret's fingerprint too: it is kept again, so
     /// that a node with another secret stays out.
     async fn sweep(&self, _: usize) -> Result<Swept, StoreError> {
-        opening::keep_secret(&self.desk.line, (&self.secret, None)).await?;
+        let since = opening::keep_secret(&self.desk.line, (&self.secret, None)).await?;
+        if since != self.since {
+            self.desk.losses.emptied(since);
+        }
         Ok(Swept::default())
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use threshold::engine::{Rules, Secrets};
-use threshold::node::BreakerSettings;
+use threshold::node::{BreakerSettings, Strategy};
 use threshold::open::Place;
 use threshold::policy::{Breaker, Listen, Policy};
 use threshold::{NodeSettings, Span};
@@ -77,7 +77,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
     guard(&policy, [gateway, api, admin]).map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
-    let node = node(&policy).map_err(PolicyFileError::Unreadable)?;
+    let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, node.breaker);
     let upstream = upstream(serve, &policy);
     let debug =
@@ -142,7 +142,14 @@ fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, 
         return Ok(None);
     };
     let cache = with_token(cache);
-    Place::of(&cache).map_err(|error| format!("--cache: {error}"))?;
+    let place = Place::of(&cache).map_err(|error| format!("--cache: {error}"))?;
+    if !place.is_shared() {
+        // Each node would count on one of its own.
+        return Err(format!(
+            "--cache {cache}: only this node would see it; name one that all nodes share, such as redis://..., or leave it \
+             out"
+        ));
+    }
     match cache == store {
         true => Err("--cache: this is the store itself; name another, or leave it out".to_owned()),
         false => Ok(Some(cache)),
@@ -168,10 +175,14 @@ fn archive(flag: Option<&Path>, policy: &Policy, breaker: BreakerSettings) -> Op
 }
 
 /// How the node works with its stores.
-fn node(policy: &Policy) -> Result<NodeSettings, String> {
+fn node(policy: &Policy, cached: bool) -> Result<NodeSettings, String> {
     let mut node = NodeSettings::default();
     if let Some(strategy) = set("THRESHOLD_STRATEGY") {
-        node.pinned = Some(strategy.parse().map_err(|error| format!("THRESHOLD_STRATEGY: {error}"))?);
+        let pinned = strategy.parse().map_err(|error| format!("THRESHOLD_STRATEGY: {error}"))?;
+        if pinned == Strategy::CacheOnly && !cached {
+            return Err("THRESHOLD_STRATEGY: there is no second store to pin; name one by --cache".to_owned());
+        }
+        node.pinned = Some(pinned);
     }
     let Some(store) = &policy.store else { return Ok(node) };
     node.lease = store.lease;

@@ -2,17 +2,19 @@
 //! first store.
 
 use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use threshold_core::{
-    Action, Algorithm, Batch, Clock, Key, Mode, Outcome, Rate, Retry, SharedStore, Source, Span, Step, Store,
-    StoreError, Timestamp, Verdict,
+    Action, Algorithm, Batch, Clock, Key, Mode, OnFailure, Outcome, Rate, Retry, SharedStore, Sharing, Span,
+    Step, Store, StoreError, Timestamp, Verdict,
 };
 
+use super::breaker::ComponentState;
 use super::component::Component;
 use super::seen::{LONGEST_DENIAL, mark, refusal};
-use super::without::share;
-use super::{NodeStore, is_exact};
+use super::without::{merge, share};
+use super::{NodeStore, is_exact, pick, raise};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
     /// The second store, if there is one and it is to be asked.
@@ -84,15 +86,68 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     /// Has the second store judge and charge what the first cannot: by the half of each limit, because nodes that lose this
     /// one too go on with the other.
     pub(super) async fn continue_on_cache(&self, batch: &Batch) -> Option<Outcome> {
-        let cache = self.cache()?;
-        let mut halves = batch.clone();
-        for step in halves.steps_mut() {
-            step.algorithm = share(step, 2)?;
-        }
+        let cache = self.counted_on()?;
+        let (halves, places) = halves(batch)?;
+        let memory = halves.steps().iter().map(|step| step.algorithm.memory()).max()?;
+        raise(&self.cache_counts, self.clock.now().plus(memory));
         let outcome = self.ask_cache(cache, cache.inner().apply(&halves)).await.ok()?;
-        self.seen.learn(batch, &outcome, self.clock.now());
-        Some(Outcome { source: Source::Fallback, ..outcome })
+        self.seen.learn_left(&pick(batch, &places), &outcome, self.clock.now());
+        Some(merge(batch, &places, &outcome))
     }
+
+    /// The same for a batch that is only looked at.
+    pub(super) async fn peek_on_cache(&self, batch: &Batch) -> Option<Outcome> {
+        let cache = self.counted_on()?;
+        let (halves, places) = halves(batch)?;
+        let outcome = self.ask_cache(cache, cache.inner().peek(&halves)).await.ok()?;
+        Some(merge(batch, &places, &outcome))
+    }
+
+    /// The second store, unless it has lost what was counted on it: that would be a fresh budget.
+    fn counted_on(&self) -> Option<&Component<SharedStore>> {
+        self.cache().filter(|cache| losses(cache) == self.cache_lost.load(Ordering::Acquire))
+    }
+
+    /// Sweeps the second store, and takes note of what it has lost, while the first answers and nothing that was counted on the second is
+    /// felt any more.
+    pub(super) async fn tend_cache(&self, budget: usize) {
+        let Some(cache) = self.cache() else { return };
+        let _ = self.ask_cache(cache, cache.inner().sweep(budget)).await;
+        // A closed limit has it say whether it is the same as before.
+        if let Ok(algorithm) = Rate::new(1, Span::SECOND)
+            .map_err(drop)
+            .and_then(|rate| Algorithm::token_bucket(&rate).map_err(drop))
+        {
+            let step = Step::new(Key::from_raw(0, 0), algorithm, Action::Check);
+            let closed = Sharing { on_failure: OnFailure::Closed, ..Sharing::default() };
+            let _ = self
+                .ask_cache(cache, cache.inner().apply(&Batch::from(Step { sharing: closed, ..step })))
+                .await;
+        }
+        let counts = self.cache_counts.load(Ordering::Acquire) > self.clock.now().as_micros();
+        if !counts && self.store.state() == ComponentState::Up {
+            self.cache_lost.store(losses(cache), Ordering::Release);
+        }
+    }
+}
+
+/// When it last lost something, as a number.
+fn losses(cache: &Component<SharedStore>) -> u64 {
+    cache.inner().lost_at().map_or(0, Timestamp::as_micros)
+}
+
+/// The halves of the limits that go on with a part of themselves, and where in the batch they are; none if there is no such
+/// limit, or one that cannot be halved. They are closed to a store that has lost what it knew.
+fn halves(batch: &Batch) -> Option<(Batch, Vec<usize>)> {
+    let (mut halves, mut places) = (Batch::default(), Vec::new());
+    for (place, step) in batch.steps().iter().enumerate() {
+        if step.sharing.on_failure != OnFailure::Open {
+            let sharing = Sharing { on_failure: OnFailure::Closed, ..step.sharing };
+            halves.push(Step { algorithm: share(step, 2)?, sharing, ..*step }).ok()?;
+            places.push(place);
+        }
+    }
+    (!places.is_empty()).then_some((halves, places))
 }
 
 /// Where the refusal of a step is kept, as buckets of one: empty for as long as it is to be believed, and for as long as it

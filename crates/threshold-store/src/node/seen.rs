@@ -1,6 +1,6 @@
 //! What the store said of each key last: a refusal that still holds, and what was left.
 //!
-//! A refusal is believed until it is over, for a second at most, and for costs at least as large; an admission never.
+//! A refusal is believed until it is over, for a second at most, and for the same cost; an admission never.
 //! What was left tells a node where to go on when the store is gone. Both are forgotten where memory is short, which
 //! costs a question to the store and never admits more.
 
@@ -87,7 +87,8 @@ impl Seen {
         let known = |step: &Step| {
             let entry = self.entry(step)?;
             let (until, cost) = entry.denied;
-            (now < until && step.action.cost().max(1) >= cost).then_some(entry)
+            // For this cost and no other: a larger one waits longer, and is to be told how long.
+            (now < until && step.action.cost().max(1) == cost).then_some(entry)
         };
         let first = batch.steps().iter().find_map(known);
         let counter = if first.is_some() { &self.hits } else { &self.misses };
@@ -122,13 +123,27 @@ impl Seen {
 
     /// Remembers what the store said of `batch`, at `now`.
     pub(super) fn learn(&self, batch: &Batch, outcome: &Outcome, now: Timestamp) {
+        self.note(batch, outcome, now, |step, verdict| refusal((step, verdict), outcome.charged));
+    }
+
+    /// Remembers what is left by what the second store said of parts of these limits; they are not refused by that.
+    pub(super) fn learn_left(&self, batch: &Batch, outcome: &Outcome, now: Timestamp) {
+        self.note(batch, outcome, now, |_, _| None);
+    }
+
+    fn note(
+        &self,
+        batch: &Batch,
+        outcome: &Outcome,
+        now: Timestamp,
+        refusal: impl Fn(&Step, &Verdict) -> Option<(Span, u64)>,
+    ) {
         for (step, verdict) in batch.steps().iter().zip(&outcome.verdicts) {
             if matches!(step.algorithm, Algorithm::Concurrency(_)) {
                 continue;
             }
-            let refused = refusal((step, verdict), outcome.charged);
-            let (until, cost) =
-                refused.map_or((Timestamp::default(), 1), |(span, cost)| (now.plus(span), cost));
+            let (until, cost) = refusal(step, verdict)
+                .map_or((Timestamp::default(), 1), |(span, cost)| (now.plus(span), cost));
             let entry = Entry {
                 mark: mark(&step.algorithm),
                 learned: now,

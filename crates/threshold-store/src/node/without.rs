@@ -13,6 +13,7 @@ use threshold_core::{
 };
 
 use super::cache::open;
+use super::component::ComponentName;
 use super::{NodeStore, raise};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
@@ -38,6 +39,9 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     pub(super) async fn peek_without(&self, batch: &Batch, error: StoreError) -> Result<Outcome, StoreError> {
         if batch.steps().iter().any(is_closed) {
             return Err(error);
+        }
+        if let Some(outcome) = self.peek_on_cache(batch).await {
+            return Ok(outcome);
         }
         let (shares, places) = self.shares_of(batch);
         Ok(merge(batch, &places, &self.shares.peek_now(&shares)))
@@ -174,6 +178,8 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         let now = self.clock.now();
         if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
             self.loss_noticed.store(now.as_micros(), Ordering::Release);
+            let reason = "it may have lost what it had acknowledged; closed limits start with nothing left";
+            self.changed(ComponentName::Store, self.store.state(), reason.to_owned());
         }
         let noticed = Timestamp::from_micros(self.loss_noticed.load(Ordering::Acquire));
         let (mut all, mut marks) = (Batch::default(), Batch::default());
@@ -242,23 +248,35 @@ fn is_closed(step: &Step) -> bool {
 }
 
 /// What comes of a batch of which only the steps at `places` were judged, as shares.
-fn merge(batch: &Batch, places: &[usize], shares: &Outcome) -> Outcome {
+pub(super) fn merge(batch: &Batch, places: &[usize], shares: &Outcome) -> Outcome {
     let mut outcome = Outcome { at: shares.at, source: Source::Open, ..Outcome::default() };
     let mut judged = places.iter().zip(&shares.verdicts).peekable();
     for (place, step) in batch.steps().iter().enumerate() {
         let limit = step.algorithm.capacity();
         let verdict = match judged.next_if(|(at, _)| **at == place) {
-            Some((_, verdict)) => *verdict,
+            Some((_, verdict)) => of_whole(step, *verdict),
             None if step.sharing.on_failure == OnFailure::Share => nothing(limit),
             None => open(limit),
         };
         outcome.push(step.mode, verdict);
     }
-    if batch.steps().iter().any(|step| step.sharing.on_failure == OnFailure::Share) {
+    if batch.steps().iter().any(|step| step.sharing.on_failure != OnFailure::Open) {
         outcome.source = Source::Fallback;
     }
     outcome.charged = shares.charged && outcome.admitted() && !places.is_empty();
     outcome
+}
+
+/// What a part of a limit says to a cost that is too much for the part and not for the whole: not now. Nobody knows when the
+/// whole is there again.
+fn of_whole(step: &Step, verdict: Verdict) -> Verdict {
+    let asks = matches!(step.action, Action::Consume(_) | Action::Acquire(..));
+    match verdict.retry {
+        Retry::Never if asks && step.action.cost() <= step.algorithm.capacity() => {
+            Verdict { retry: Retry::After(Span::SECOND), ..verdict }
+        }
+        _ => verdict,
+    }
 }
 
 /// A share that is nothing: there are more nodes than the limit holds.

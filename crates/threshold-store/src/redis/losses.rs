@@ -43,6 +43,11 @@ impl Losses {
         !self.durable
     }
 
+    /// All that was kept was gone at `at`, whichever server it is.
+    pub(super) fn emptied(&self, at: Timestamp) {
+        self.lost_at.fetch_max(at.as_micros(), Ordering::AcqRel);
+    }
+
     pub(super) fn lost_at(&self) -> Option<Timestamp> {
         match self.lost_at.load(Ordering::Acquire) {
             0 => None,
@@ -66,6 +71,9 @@ mod tests {
         assert_eq!((&*losses.known(), losses.lost_at()), ("known a b", None));
         assert!(losses.met("c", at(2)));
         assert_eq!((&*losses.known(), losses.lost_at()), ("known a b c", Some(at(2))));
-        assert!(!Losses::new([], true).met("c", at(2)), "it loses nothing");
+        let durable = Losses::new([], true);
+        assert!(!durable.met("c", at(2)), "it loses nothing");
+        durable.emptied(at(3));
+        assert_eq!(durable.lost_at(), Some(at(3)), "but for what somebody removes");
     }
 }

@@ -139,15 +139,23 @@ pub(super) async fn losses(line: &Line) -> Losses {
 }
 
 /// Keys under another secret are other keys: every limit would start afresh, and nodes with different ones would each
-/// have limits of their own.
+/// have limits of their own. Says when it was missing last among what is kept there, for it is never removed.
 pub(super) async fn keep_secret(
     line: &Line,
     (secret, previous): (&Secret, Option<&Secret>),
-) -> Result<(), StoreError> {
+) -> Result<Timestamp, StoreError> {
     let name = format!("{}:secret", line.place().prefix);
     let shown = |secret: &Secret| format!("{:032x}", secret.fingerprint());
     let script = "local kept = redis.call('GET', KEYS[1]) \
-                  if not kept or kept == ARGV[2] then redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1] end \
+                  local since = kept and string.sub(kept, 33) \
+                  if not kept then \
+                    local now = redis.call('TIME') \
+                    since = ':' .. now[1] .. string.format('%06d', now[2]) \
+                  end \
+                  if not kept or string.sub(kept, 1, 32) == ARGV[2] then \
+                    kept = ARGV[1] .. since \
+                    redis.call('SET', KEYS[1], kept) \
+                  end \
                   return kept";
     let mut cmd = Cmd::new();
     cmd.arg("EVAL")
@@ -158,8 +166,9 @@ pub(super) async fn keep_secret(
         .arg(previous.map(shown).unwrap_or_default());
     let kept =
         line.ask(cmd).await.and_then(|value| Ok(String::from_redis_value(value)?)).map_err(failed(OPEN))?;
-    match kept == shown(secret) {
-        true => Ok(()),
+    let (fingerprint, since) = kept.split_once(':').unwrap_or((&kept, ""));
+    match fingerprint == shown(secret) {
+        true => Ok(Timestamp::from_micros(since.parse().unwrap_or_default())),
         false => Err(other_secret(line)),
     }
 }
@@ -176,7 +185,8 @@ pub(super) async fn secret(line: &Line, secrets: SecretPair<'_>) -> Check {
 
 /// A fingerprint as it is kept. What is none belongs to nobody.
 pub(crate) fn fingerprint(kept: Option<String>) -> Option<u128> {
-    kept.map(|kept| u128::from_str_radix(&kept, 16).unwrap_or_default())
+    let fingerprint = |kept: String| u128::from_str_radix(kept.split(':').next().unwrap_or_default(), 16);
+    kept.map(|kept| fingerprint(kept).unwrap_or_default())
 }
 
 fn other_secret(line: &Line) -> StoreError {
