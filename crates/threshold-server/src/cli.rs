@@ -46,7 +46,7 @@ Examples:
   threshold lockouts lift --account alice@example.com
   threshold overrides add launch --limit api --rate 500/min --for 7d
   threshold overrides list                 which limits have other rates for the time being
-  threshold analytics rates --since 7d     how much each limit was used, by day";
+  threshold analytics rates --archive archive   how much each limit was used, by day";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
