@@ -134,6 +134,17 @@ async fn a_refusal_says_when_it_is_over_however_it_is_known() {
 }
 
 #[tokio::test]
+async fn a_larger_cost_is_told_its_own_wait() {
+    let World { nodes, .. } = world(1);
+    for _ in 0..5 {
+        assert!(nodes[0].apply(&bucket("5/min", 1)).await.unwrap().admitted());
+    }
+    assert_eq!(nodes[0].apply(&bucket("5/min", 1)).await.unwrap().source, Source::DenialCache);
+    let larger = bucket("5/min", 5);
+    assert_eq!(nodes[0].apply(&larger).await.unwrap().retry, nodes[0].peek(&larger).await.unwrap().retry);
+}
+
+#[tokio::test]
 async fn permits_are_never_remembered_as_refused() {
     let World { nodes, .. } = world(2);
     let acquire = |id| {

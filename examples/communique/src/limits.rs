@@ -126,12 +126,16 @@ impl Limits {
             _ => Consistency::Exact,
         };
         // Noise protects privacy here, and the limit only bounds what one address can do: rather some too many than an
-        // honest one refused.
+        // honest one refused. With Redis at hand, counting goes on there.
+        let on_failure = match implementation {
+            Implementation::Redis => OnFailure::Share,
+            _ => OnFailure::Open,
+        };
         let contribution = |(metric, count): &(&str, u64)| {
             limiter(metric, format!("{count}/day"))
                 .algorithm(window.algorithm())
                 .consistency(consistency)
-                .on_store_failure(OnFailure::Open)
+                .on_store_failure(on_failure)
                 .build()
         };
         let contributions = METRICS.iter().map(contribution).collect::<Result<_, _>>()?;

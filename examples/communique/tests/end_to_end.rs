@@ -154,9 +154,7 @@ async fn with_redis_before_it_instances_share_refusals_and_go_on_without_postgre
     for turn in 0..150 {
         let site = if turn % 2 == 0 { &one } else { &other };
         let answer = site.post("/contribute", &view).await;
-        // What is refused there is known for a while, too.
-        let source = answer.json["source"].as_str().unwrap();
-        assert!(source == "fallback" || answer.status == 429 && source == "denial-cache", "{source}");
+        assert_eq!(answer.json["source"].as_str(), Some("fallback"));
         allowed += u32::from(answer.status == 200);
     }
     assert_eq!(allowed, 50, "both instances together");

@@ -1,8 +1,9 @@
 //! A second store: counters continue on it, and refusals are shared by it.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
-use threshold_core::{OnFailure, Source, Store as _};
+use threshold_core::{Action, OnFailure, Retry, Source, Store as _};
 use threshold_store::node::{ComponentName, ComponentState, Strategy, Transition};
 use threshold_store::{NodeStore, open_store};
 use threshold_testkit::servers::{Redis, fresh_database};
@@ -85,4 +86,70 @@ async fn a_strategy_can_be_pinned() {
     let ours = keys.lines().filter(|key| !key.ends_with(":secret") && !key.contains(":probe"));
     assert_eq!(ours.count(), 0, "nothing was counted there: {keys}");
     assert!(node.apply(&one(1, OnFailure::Closed)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_starts_again_and_again_without_its_data_is_no_fresh_budget() {
+    let (mut first, mut second) = (Redis::start(), Redis::start());
+    let (node, _) = with_cache(&first.url(), &second.url()).await;
+    let batch = one(1, OnFailure::Share);
+    let mut admitted = 0;
+    let mut ask = async || {
+        for _ in 0..3 * LIMIT {
+            admitted += u64::from(node.apply(&batch).await.unwrap().admitted());
+        }
+        admitted
+    };
+    assert_eq!(ask().await, LIMIT);
+    first.kill();
+    for _ in 0..5 {
+        ask().await;
+        second.kill();
+        second.start_again();
+    }
+    let all = ask().await;
+    assert!(all <= 2 * LIMIT, "{all} in all");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_limits_stay_open_and_costs_that_fit_the_whole_are_refused_for_now() {
+    let (mut first, second) = (Redis::start(), Redis::start());
+    let (node, _) = with_cache(&first.url(), &second.url()).await;
+    first.kill();
+    let open = one(1, OnFailure::Open);
+    for _ in 0..2 * LIMIT {
+        let outcome = node.apply(&open).await.unwrap();
+        assert_eq!((outcome.admitted(), outcome.source), (true, Source::Open));
+    }
+    let mut large = one(2, OnFailure::Share);
+    large.steps_mut()[0].action = Action::Consume(NonZeroU64::new(LIMIT * 2 / 3).unwrap());
+    let outcome = node.apply(&large).await.unwrap();
+    assert!(matches!(outcome.retry, Retry::After(_)), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_looked_at_is_looked_at_there() {
+    let (mut first, second) = (Redis::start(), Redis::start());
+    let (node, _) = with_cache(&first.url(), &second.url()).await;
+    first.kill();
+    let batch = one(1, OnFailure::Share);
+    while node.apply(&batch).await.unwrap().admitted() {}
+    let looked = node.peek(&batch).await.unwrap();
+    assert_eq!((looked.admitted(), looked.source), (false, Source::Fallback));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_redis_is_noticed_and_closed_limits_start_exhausted() {
+    let server = Redis::start();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let telling = Arc::clone(&told);
+    let node = NodeStore::new(open_store(&server.url(), (&secret(), None)).await.unwrap(), settings(2))
+        .telling(move |transition: &Transition| telling.lock().unwrap().push(transition.reason.clone()));
+    let batch = one(1, OnFailure::Closed);
+    while node.apply(&batch).await.unwrap().admitted() {}
+    server.cli(&["FLUSHALL"]).unwrap();
+    node.sweep(1).await.unwrap();
+    assert!(!node.apply(&one(2, OnFailure::Closed)).await.unwrap().admitted(), "nor does anybody else");
+    assert!(!node.apply(&batch).await.unwrap().admitted());
+    assert_eq!(told.lock().unwrap().len(), 1, "it is told once: {:?}", told.lock().unwrap());
 }
