@@ -93,8 +93,10 @@ async fn each_limit_does_what_its_policy_says_while_redis_is_gone() {
     assert_eq!(parts(&server).await, ["full", "ok", "none"]);
     assert_eq!(ask(&server, "/closed", 20).await, (0, 0), "what Redis forgot starts exhausted");
     assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "what was admitted meanwhile counts");
-    assert_eq!(server.count("component_changed"), 3, "only changes are told: {}", server.said());
-    assert_eq!(server.count("may have lost"), 1, "{}", server.said());
+    // It is seen to be another server and to be empty, whichever comes first.
+    let lost = server.count("may have lost");
+    assert!((1..=2).contains(&lost), "{}", server.said());
+    assert_eq!(server.count("component_changed"), 2 + lost, "only changes are told: {}", server.said());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,10 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use threshold_core::Timestamp;
+use threshold_core::{Span, Timestamp};
 
 /// The longest list of servers; a change of servers is rare.
 const MOST: usize = 64 * 1024;
+
+/// So long after a server that lost its data was met it may be found empty.
+const SAME: Span = Span::from_secs(5);
 
 /// The servers that have answered, and when one came that may not know what another had promised.
 pub(super) struct Losses {
@@ -43,9 +46,11 @@ impl Losses {
         !self.durable
     }
 
-    /// All that was kept was gone at `at`, whichever server it is.
+    /// All that was kept was gone at `at`, whichever server it is. Shortly after a loss that is the same one.
     pub(super) fn emptied(&self, at: Timestamp) {
-        self.lost_at.fetch_max(at.as_micros(), Ordering::AcqRel);
+        if self.lost_at().is_none_or(|lost| at > lost.plus(SAME)) {
+            self.lost_at.fetch_max(at.as_micros(), Ordering::AcqRel);
+        }
     }
 
     pub(super) fn lost_at(&self) -> Option<Timestamp> {
@@ -75,5 +80,7 @@ mod tests {
         assert!(!durable.met("c", at(2)), "it loses nothing");
         durable.emptied(at(3));
         assert_eq!(durable.lost_at(), Some(at(3)), "but for what somebody removes");
+        losses.emptied(at(3));
+        assert_eq!(losses.lost_at(), Some(at(2)), "it is the same loss");
     }
 }
