@@ -23,6 +23,7 @@ const LISTED = 10_000;
 const ZERO_TO = (most) => [0, most];
 const ONE_TO = (most) => [1, most];
 const PERMIT = { name: "permit", numbers: [ZERO_TO(LISTED + 1), ZERO_TO(LISTED), ONE_TO(SPAN)] };
+const TIDIED = { name: "unfit with a list", numbers: [[LOG, ACQUIRE], ONE_TO(SPAN)] };
 const SHAPES = [
   { name: "unfit", numbers: [] },
   {
@@ -63,7 +64,7 @@ function list(value, where, most) {
 
 function readStep(step, keys, where) {
   list(step, where, 12);
-  const shape = SHAPES[step[0]];
+  const shape = step[0] === UNFIT && step.length > 3 ? TIDIED : SHAPES[step[0]];
   if (!shape) wrong(`${where}[0]`, `write what it is judged by, from 0 to ${SHAPES.length - 1}`);
   // A permit has a name before its numbers.
   const first = shape === PERMIT ? 4 : 3;
@@ -77,14 +78,26 @@ function readStep(step, keys, where) {
   shape.numbers.forEach((bounds, i) => whole(step[first + i], `${where}[${first + i}]`, bounds));
 }
 
+// A key has one kind of state, because what it is judged by is a part of it.
+function readKind([what, , place], kinds, where) {
+  if (what === UNFIT) return;
+  const kind = what < LOG ? BUCKET : Math.min(what, ACQUIRE);
+  kinds[place] ??= kind;
+  if (kinds[place] !== kind) wrong(where, "this key is judged as another kind of state before");
+}
+
 function readBatches(batches, keys, where, readFirst) {
   list(batches, where, MOST.batches);
+  const kinds = new Array(keys);
   let steps = 0;
   batches.forEach((batch, index) => {
     const here = `${where}[${index}]`;
     list(batch, here, MOST.steps + 1);
     readFirst(batch[0], `${here}[0]`);
-    for (let i = 1; i < batch.length; i++) readStep(batch[i], keys, `${here}[${i}]`);
+    for (let i = 1; i < batch.length; i++) {
+      readStep(batch[i], keys, `${here}[${i}]`);
+      readKind(batch[i], kinds, `${here}[${i}]`);
+    }
     steps += batch.length - 1;
   });
   if (steps > MOST.steps) wrong(where, `write at most ${MOST.steps} steps; send the rest in another request`);
