@@ -54,6 +54,8 @@ pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<C
 
 /// A store in Durable Objects.
 ///
+/// Its keys need a secret that is [partitioning](Secret::partitioning), or all of them are in one object.
+///
 /// Dropping a future of [`Store::apply`] takes nothing back.
 pub struct DurableObjectsStore {
     desk: Desk,

@@ -57,8 +57,13 @@ export class Group {
 
   // Looks at a key for the first time, and has a list forget what is over.
   open([what, , place, ...numbers]) {
-    if (what === UNFIT) return;
     const key = this.keys[place];
+    if (what === UNFIT) {
+      // Refused whatever there is; but a list that is named forgets what is over.
+      if (numbers[0] === LOG) this.states.log(key).tidy(numbers[1]);
+      if (numbers[0] === ACQUIRE) this.states.permitsOf(key).tidy(numbers[1]);
+      return;
+    }
     if (what < LOG) {
       this.found[place] ??= this.states.cell(key);
     } else if (what === LOG) {

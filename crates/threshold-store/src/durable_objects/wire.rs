@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use threshold_core::mirror::{Found, PermitAct, Terms};
 use threshold_core::state::{Entry, Permit};
-use threshold_core::{Action, Batch, Mode, Outcome, PermitId, Step, StoreError, Timestamp};
+use threshold_core::{Action, Algorithm, Batch, Mode, Outcome, PermitId, Step, StoreError, Timestamp};
 
 use super::error::Trouble;
 use crate::across::Op;
@@ -195,7 +195,7 @@ fn write_step(text: &mut String, (step, terms): (&Step, &Terms), key: usize) {
         }
     };
     match *terms {
-        Terms::Unfit => {}
+        Terms::Unfit => put(&tidied(&step.algorithm)),
         Terms::Bucket { price, depth, per, mark, changed } => {
             [&price[..], &depth, &[per, mark], &changed].into_iter().for_each(put);
         }
@@ -205,6 +205,15 @@ fn write_step(text: &mut String, (step, terms): (&Step, &Terms), key: usize) {
         Terms::Permit { cost, count, lifetime, .. } => put(&[cost, count, lifetime]),
     }
     text.push(']');
+}
+
+/// What is refused without a look still has its list forget what is over, as the transition does.
+fn tidied(algorithm: &Algorithm) -> Vec<u64> {
+    match algorithm {
+        Algorithm::SlidingLog(log) => vec![4, log.period().as_micros()],
+        Algorithm::Concurrency(limit) => vec![5, limit.lifetime().as_micros()],
+        _ => Vec::new(),
+    }
 }
 
 const fn what(terms: &Terms) -> u8 {

@@ -55,3 +55,17 @@ pub(crate) fn admits<C: Clock>(store: &MemoryStore<C>, step: &Step) -> bool {
 pub(crate) fn drain<C: Clock>(store: &MemoryStore<C>, step: &Step) -> u64 {
     (0..1_000_000).find(|_| !admits(store, step)).expect("a limit that refuses at some time")
 }
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    pub(crate) fn below(&mut self, length: usize) -> usize {
+        usize::try_from(self.roll(length as u64)).unwrap()
+    }
+}

@@ -11,6 +11,7 @@ use threshold_store::{DurableObjectsStore, MemoryStore};
 use threshold_testkit::servers::{Workerd, fresh_prefix};
 
 use crate::http::{Answer, get, send};
+use crate::make::Dice;
 
 fn secret() -> Secret {
     Secret::from_text("a secret").partitioning()
@@ -38,16 +39,6 @@ fn inside(server: &Workerd, verb: &str, fields: &[(&str, &str)]) -> Value {
 
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
 }
 
 const LIMITS: [(AlgorithmKind, &[&str]); 5] = [

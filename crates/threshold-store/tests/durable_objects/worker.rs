@@ -5,6 +5,7 @@ use threshold_testkit::figures::size;
 use threshold_testkit::servers::{Workerd, fresh_prefix, workerd};
 
 use crate::http::{self, Answer, get, post, raw, send};
+use crate::make::Dice;
 
 fn port() -> u16 {
     workerd().rsplit(':').next().unwrap().parse().unwrap()
@@ -93,7 +94,10 @@ fn what_is_malformed_is_told_where_and_how_to_put_it_right() {
         (judged(json!([[1, [2, 0, 0, 1e300, 3, 9, 0]]])), "batches[0][1][3]"),
         (judged(json!([[1, [2, 0, 0, "1", 3, 9, 0]]])), "batches[0][1][3]"),
         (judged(json!([[1, [2, 0, 0, null, 3, 9, 0]]])), "batches[0][1][3]"),
-        (judged(json!([[1, [4, 0, 0, 1, 10_001, 9]]])), "a list holds at most 10000"),
+        (
+            judged(json!([[1, [4, 0, 0, 1, 10_001, 9]]])),
+            "batches[0][1][4]: write a whole number from 0 to 10000",
+        ),
         (
             judged(json!([[1, [5, 0, 0, "me", 1, 3, 9]]])),
             "batches[0][1][3]: write the permit as 32 hexadecimal",
@@ -111,6 +115,63 @@ fn what_is_malformed_is_told_where_and_how_to_put_it_right() {
             .contains("refunds[0][0]")
     );
     assert!(detail(&post(port(), "/v1/open", r#"{"secret":"a"}"#)).contains("secret: write the fingerprint"));
+}
+
+/// Puts something else in the place of one value somewhere in it.
+fn disturb(value: &mut Value, dice: &mut Dice) {
+    const ODD: [&str; 14] = [
+        "null",
+        "true",
+        "-1",
+        "0",
+        "1",
+        "2",
+        "1.5",
+        "1e300",
+        "4503599627370496",
+        "9007199254740993",
+        "\"x\"",
+        "[]",
+        "{}",
+        "[[1]]",
+    ];
+    let members: Vec<&mut Value> = match value {
+        Value::Array(list) => list.iter_mut().collect(),
+        Value::Object(fields) => fields.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    if members.is_empty() || dice.roll(6) == 0 {
+        *value = serde_json::from_str(ODD[dice.below(ODD.len())]).unwrap();
+        return;
+    }
+    let at = dice.below(members.len());
+    disturb(members.into_iter().nth(at).unwrap(), dice);
+}
+
+#[test]
+fn no_body_breaks_it() {
+    let (prefix, mut dice) = (fresh_prefix(), Dice(11));
+    let key = |n: u64| format!("{n:032x}");
+    let (id, hour) = ("0123456789abcdef0123456789abcdef", 3_600_000_000_u64);
+    let judged = json!({ "now": 1_800_000_000_000_000_u64, "keys": [key(1), key(2), key(3), key(4), key(5)], "batches": [
+        [1, [1, 0, 0, 6_000_000, 0, 60_000_000, 0, 1, 10, 9, 60_000_000, 10], [2, 0, 1, 1, 3, hour, 0]],
+        [1, [3, 1, 2, 1, 3, hour, 878_907, 4_096], [4, 0, 3, 1, 3, hour], [5, 0, 4, id, 1, 3, hour]],
+        [2, [6, 0, 4, id, 0, 3, hour], [7, 0, 4, id, 0, 3, hour], [0, 2, 0], [0, 0, 3, 4, hour], [1, 2, 0, 7, 0, 9, 0, 3, 11, 9, 60_000_000, 1]],
+    ] });
+    let refunded = json!({ "now": 1_800_000_000_000_000_u64, "keys": [key(1), key(2), key(3), key(4)], "refunds": [
+        [1_800_000_000_000_000_u64, [1, 0, 0, 6_000_000, 0, 60_000_000, 0, 1, 10, 9, 60_000_000, 10], [4, 0, 3, 1, 3, hour]],
+        [5, [2, 0, 1, 1, 3, hour, 0], [3, 0, 2, 1, 3, hour, 878_907, 4_096]],
+    ] });
+    let mut seen = std::collections::BTreeMap::new();
+    for round in 0..size(600, 20_000) {
+        let (verb, mut body) =
+            if round % 3 == 0 { ("refund", refunded.clone()) } else { ("judge", judged.clone()) };
+        (0..=dice.roll(3)).for_each(|_| disturb(&mut body, &mut dice));
+        let answer = post(port(), &format!("/v1/{verb}?shard=7&prefix={prefix}"), &body.to_string());
+        assert!([200, 400].contains(&answer.status), "{body}: {answer:?}");
+        *seen.entry(answer.status).or_insert(0) += 1;
+    }
+    assert!(seen.values().all(|count| *count > 20), "some make sense and some do not: {seen:?}");
 }
 
 #[test]
