@@ -136,6 +136,13 @@ impl Algorithm {
         }
     }
 
+    /// True if leases of up to `life` leave something to be had at once for each of `nodes`. If not, most of them would hold
+    /// nothing, and the limit would admit less than it promises, or nothing.
+    #[must_use]
+    pub fn can_be_sliced(&self, life: Span, nodes: u32) -> bool {
+        self.leasable(life).is_some_and(|leasable| leasable.algorithm.capacity() >= u64::from(nodes))
+    }
+
     /// One node's share of the limit where `nodes` have to do without their store: burst and rate by so many, and a
     /// window's count. None if there are more nodes than the limit holds.
     #[must_use]

@@ -20,6 +20,8 @@ mod gates;
 mod ladder;
 #[path = "engine/layers.rs"]
 mod layers;
+#[path = "engine/leases.rs"]
+mod leases;
 #[path = "engine/lists.rs"]
 mod lists;
 #[path = "engine/login.rs"]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use threshold::identify::{MAX_ID_BYTES, fold_account};
 use threshold::ledger::{MAX_SANCTION, SanctionKind};
+use threshold::rate::RateErrorKind;
 use threshold::{LimitId, Rate, Span};
 
 /// The longest reason, in bytes: it is listed on one line.
@@ -70,6 +71,10 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
     // The grammar of a rate's period, with a number before it or not, as in a policy.
     let span = match format!("1 per {}", text.trim()).parse::<Rate>() {
         Ok(rate) if rate.burst().is_none() => rate.period(),
+        Err(error) if error.kind == RateErrorKind::PeriodOutOfRange || text.trim().starts_with('-') => {
+            let most = format!("it is longer than nothing, and not longer than {MAX_SANCTION}");
+            return Err(format!("this cannot be: {most}; write one such as 30s, 5min, 24h or \"7 days\""));
+        }
         _ => return Err("this is no duration; write one such as 30s, 5min, 24h or \"7 days\"".to_owned()),
     };
     if span < Span::SECOND {

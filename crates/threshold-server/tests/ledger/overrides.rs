@@ -83,6 +83,14 @@ fn a_policy_says_whether_it_suits() {
     let subject = place.run("overrides add a --limit api --rate 5/min --tenant acme --config policy.toml");
     assert!(subject.refused().contains("leave the subject out for everyone"), "{}", subject.err);
     assert_eq!(items(&place.json("overrides list")).len(), 0);
+    place.write(
+        "leased.toml",
+        "[[limit]]\nid = \"api\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"100/min\"\nconsistency = \"leased\"\n",
+    );
+    let small = place.run("overrides add a --limit api --rate 1/min --config leased.toml");
+    let what = "1/min is too small to be sliced for 1 nodes; raise the rate or its burst";
+    assert!(small.refused().contains(what), "{}", small.err);
+    assert_eq!(items(&place.json("overrides list")).len(), 0);
     let good = place.run("overrides add a --limit api --rate 5/min --config policy.toml");
     good.done();
     assert_eq!(good.err, "");

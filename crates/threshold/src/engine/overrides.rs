@@ -30,6 +30,19 @@ pub enum OverrideError {
     /// Its numbers are out of range.
     #[error(transparent)]
     Rate(#[from] RateErrorKind),
+    /// The limit is leased, and nothing would be left of it.
+    #[error(
+        "limit {limit:?} is leased to its nodes in slices, and {rate} is too small to be sliced for {nodes} nodes; \
+         raise the rate or its burst, or use `consistency = \"exact\"` for the limit"
+    )]
+    TooSmall {
+        /// The limit.
+        limit: String,
+        /// The rate, with the allowance on top.
+        rate: Rate,
+        /// How many nodes share it.
+        nodes: u32,
+    },
     /// It could not be written down.
     #[error(transparent)]
     Ledger(#[from] StoreError),
@@ -114,7 +127,15 @@ pub(crate) fn check(change: &Override, rules: &Rules, secrets: &Secrets) -> Resu
     if change.subject.is_some_and(|subject| !counts_by(rule, subject.kind())) {
         return Err(OverrideError::NoSubject(limit()));
     }
-    ready_for(change, (rule, &rules.frame), secrets, 0).map(|_| ())
+    let ready = ready_for(change, (rule, &rules.frame), secrets, 0)?;
+    // One that is in force nevertheless, because the policy was another when it was made, is decided without leases.
+    match rule.too_small_for(&ready.algorithm) {
+        Some(slices) => {
+            let rate = raised(change, ready.algorithm.kind())?;
+            Err(OverrideError::TooSmall { limit: limit(), rate, nodes: slices.nodes })
+        }
+        None => Ok(()),
+    }
 }
 
 fn ready_for(

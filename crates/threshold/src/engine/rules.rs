@@ -100,7 +100,18 @@ pub struct Rule {
     pub(crate) error: &'static str,
     pub(crate) silent: bool,
     pub(crate) consistency: Consistency,
+    /// How its leases are sliced; none if it is not leased.
+    pub(crate) slices: Option<Slices>,
     pub(crate) on_store_failure: OnStoreFailure,
+}
+
+/// How the leases of a limit are sliced.
+#[derive(Clone, Copy)]
+pub(crate) struct Slices {
+    /// How long each lasts at most.
+    pub(crate) life: Span,
+    /// For how many nodes.
+    pub(crate) nodes: u32,
 }
 
 /// Which requests a limit is for.
@@ -385,6 +396,11 @@ impl Rule {
     #[must_use]
     pub const fn consistency(&self) -> Consistency {
         self.consistency
+    }
+
+    /// The slices that `algorithm` in the place of its own numbers would be too small for.
+    pub(crate) fn too_small_for(&self, algorithm: &Algorithm) -> Option<Slices> {
+        self.slices.filter(|slices| !algorithm.can_be_sliced(slices.life, slices.nodes))
     }
 
     /// What it does while its store cannot be reached.

@@ -282,6 +282,12 @@ impl<'a> Selecting<'a> {
         if let Some(scaled) = scaled {
             plan.scale_last(scaled);
         }
+        if let Some(step) = plan.last_limit_mut().filter(|step| rule.too_small_for(&step.algorithm).is_some())
+        {
+            // Slices of it would be nothing, and nothing would be admitted. The store itself can still decide: what nodes
+            // hold of the limit is charged there already.
+            step.sharing.consistency = step.sharing.consistency.together();
+        }
         keys
     }
 
@@ -335,6 +341,11 @@ impl Plan {
     fn last_limit(&self) -> Option<Step> {
         let place = self.steps.iter().rposition(|planned| planned.role == Role::Limit)?;
         self.batch.steps().get(place).copied()
+    }
+
+    fn last_limit_mut(&mut self) -> Option<&mut Step> {
+        let place = self.steps.iter().rposition(|planned| planned.role == Role::Limit)?;
+        self.batch.steps_mut().get_mut(place)
     }
 
     #[inline]

@@ -5,7 +5,7 @@ mod words;
 
 pub(super) use words::widened;
 
-use threshold_core::{Algorithm, AlgorithmKind, Rate};
+use threshold_core::{Algorithm, AlgorithmKind, Rate, Span};
 
 use super::decode::Placed;
 use super::{Consistency, Layer, Limit, OnStoreFailure, Policy, kind};
@@ -63,8 +63,13 @@ impl Policy {
     }
 
     /// How many nodes share the limits; one if the policy does not say.
-    pub(super) fn nodes(&self) -> u32 {
+    pub(crate) fn nodes(&self) -> u32 {
         self.store.as_ref().and_then(|store| store.nodes.as_ref()).map_or(1, |nodes| nodes.value)
+    }
+
+    /// How long a lease lasts at most.
+    pub(crate) fn lease(&self) -> Span {
+        self.store.as_ref().map_or(Span::SECOND, |store| store.lease)
     }
 
     /// True if other nodes can reach the store that holds the counters.

@@ -34,10 +34,12 @@ impl Decode for Rate {
 impl Decode for Span {
     fn decode(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         const EXPECTED: &str = "a duration such as \"30s\", \"5min\" or \"24h\"";
+        const LONGER: &str = "a duration longer than nothing, such as \"30s\", \"5min\" or \"24h\"";
         let text = node.text(EXPECTED, reader)?;
         // The grammar of a rate's period, with a number before it or not.
         match format!("1 per {}", text.trim()).parse::<Rate>() {
             Ok(rate) if rate.burst().is_none() => Some(rate.period()),
+            _ if is_nothing(&text) => node.expected(LONGER, reader),
             _ => node.expected(EXPECTED, reader),
         }
     }
@@ -45,6 +47,15 @@ impl Decode for Span {
     fn schema() -> Json {
         json!({ "type": "string", "examples": ["30s", "5min", "24h", "7 days"] })
     }
+}
+
+/// True if `text` would be a duration, were it not zero or less.
+fn is_nothing(text: &str) -> bool {
+    let text = text.trim();
+    let number = text.trim_start_matches('-').trim_start();
+    let unit = number.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let zero = number.trim_start_matches('0').len() == unit.len();
+    number.len() > unit.len() && (zero || text.starts_with('-')) && !unit.starts_with('.')
 }
 
 impl Decode for LimitId {

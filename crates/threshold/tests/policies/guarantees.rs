@@ -62,6 +62,55 @@ fn while_the_store_fails() {
     assert_eq!(only("", "layer = \"edge\"\nrate = \"9/s\"").store_failure, "the same: it needs no store");
 }
 
+const REDIS: &str = "[store]\nurl = \"redis://localhost\"\nsecret = \"0123456789abcdef\"\n";
+
+#[test]
+fn while_a_shared_store_fails() {
+    let ten = |store: &str, limit: &str| {
+        only(&format!("{store}nodes = 10\n"), &format!("layer = \"user\"\n{limit}")).store_failure
+    };
+    let postgres = REDIS.replace("redis://", "postgres://");
+    let twice = "at most twice that over all nodes: 398 in any 1min";
+    assert_eq!(ten(&postgres, "rate = \"100/min\""), twice);
+    assert_eq!(
+        ten(REDIS, "rate = \"100/min\""),
+        format!("{twice}; a Redis that comes back without its data starts afresh each time")
+    );
+    let leased = "rate = \"100/min\"\nconsistency = \"leased\"\non_store_failure = \"closed\"";
+    assert_eq!(
+        ten(REDIS, leased),
+        "nothing is admitted beyond the leases that nodes hold, which are within the limit"
+    );
+    for none in ["rate = \"2/min\"", "rate = \"40/min\"\ncost = 5"] {
+        assert_eq!(
+            ten(REDIS, none),
+            "nothing is admitted: shared by 10 nodes, nothing is left of it for each",
+            "{none}"
+        );
+    }
+    let cache = format!("{REDIS}cache = \"redis://elsewhere\"\n");
+    assert!(
+        ten(&cache, "rate = \"2/min\"").starts_with("at most twice that"),
+        "the second store has half of it"
+    );
+}
+
+#[test]
+fn a_slice_of_a_window_lasts_no_longer_than_it() {
+    for (rate, life) in [("100/s", "1s"), ("100/min", "10s")] {
+        let limit = format!(
+            "layer = \"user\"\nrate = \"{rate}\"\nalgorithm = \"fixed-window\"\nconsistency = \"leased\""
+        );
+        let notes = only(&format!("{REDIS}lease = \"10s\"\n"), &limit).notes;
+        assert_eq!(
+            notes,
+            [format!(
+                "nodes hold leases: together they stay within it, and what one of them does not use of its slice within {life} is lost"
+            )]
+        );
+    }
+}
+
 #[test]
 fn nodes_that_count_for_themselves_multiply_it() {
     let limit = "layer = \"edge\"\nrate = \"10/min\"\nalgorithm = \"sliding-log\"";

@@ -13,6 +13,7 @@ use super::super::names::{About, Blames, lasting};
 use super::response::{self, Lists, Response};
 use super::{
     Block, Frame, MessageAsks, MessageRule, MessageTypes, Numbers, RouteFilter, Rule, Rules, Secrets, Sized,
+    Slices,
 };
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
@@ -116,6 +117,7 @@ impl Frame {
                 (Numbers::ByTier(tiers.collect::<Result<_, _>>()?), cost)
             }
         };
+        let leased = limit.consistency.as_ref().is_some_and(|chosen| chosen.value == Consistency::Leased);
         let local = if limit.layer.value == Layer::Edge { Consistency::Local } else { Consistency::Exact };
         Ok(Rule {
             id: id.clone(),
@@ -135,6 +137,7 @@ impl Frame {
             error: code(limit),
             silent: limit.silent,
             consistency: limit.consistency.as_ref().map_or(local, |chosen| chosen.value),
+            slices: leased.then(|| Slices { life: policy.lease(), nodes: policy.nodes() }),
             on_store_failure: limit
                 .on_store_failure
                 .as_ref()

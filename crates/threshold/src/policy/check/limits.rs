@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use threshold_core::{Algorithm, AlgorithmKind, Rate, Span, Unit};
+use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
 
 use super::super::decode::{Placed, Reader};
 use super::super::describe::{sizes, widened};
@@ -284,11 +284,9 @@ fn leases(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
         reader.note_placed(leased, what, "use token-bucket or fixed-window, or `consistency = \"exact\"`");
         return;
     }
-    let nodes = policy.store.as_ref().and_then(|store| store.nodes.as_ref()).map_or(1, |nodes| nodes.value);
-    let life = policy.store.as_ref().map_or(Span::SECOND, |store| store.lease);
+    let (life, nodes) = (policy.lease(), policy.nodes());
     for size in sizes(policy, limit) {
-        let leasable = size.algorithm.leasable(life).map_or(0, |leasable| leasable.algorithm.capacity());
-        if leasable < u64::from(nodes) && size.algorithm.capacity() > 0 {
+        if !size.algorithm.can_be_sliced(life, nodes) {
             let what = format!("{} is too small to be sliced for {nodes} nodes", size.rate.value);
             reader.note_placed(leased, what, "use `consistency = \"exact\"`, or raise the rate or its burst");
         }

@@ -1,6 +1,6 @@
 //! The sentences.
 
-use threshold_core::{Algorithm, AlgorithmKind, Rate, Span, Unit};
+use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
 
 use super::super::table::list;
 use super::super::{
@@ -151,15 +151,39 @@ fn store_failure(policy: &Policy, limit: &Limit, size: &Size<'_>) -> String {
         return "the same: it needs no store".to_owned();
     }
     let whom = if let Enforce::Percent(_) = limit.enforce { " for those subjects" } else { "" };
-    // Nodes that share no store each have the whole limit.
-    let stores = if policy.shares_store() { 1 } else { policy.nodes() };
     match on_store_failure(limit) {
-        OnStoreFailure::Closed => format!("nothing is admitted{whom}"),
-        OnStoreFailure::Share => {
-            format!("at most twice that over all nodes{whom}: {}", times(size, stores.saturating_mul(2)))
+        OnStoreFailure::Closed if is_leased(limit) => {
+            format!("nothing is admitted{whom} beyond the leases that nodes hold, which are within the limit")
         }
+        OnStoreFailure::Closed => format!("nothing is admitted{whom}"),
+        OnStoreFailure::Share => shared(policy, limit, size, whom),
         OnStoreFailure::Open => "no bound: everything is admitted".to_owned(),
     }
+}
+
+/// What nodes admit by their shares of the limit.
+fn shared(policy: &Policy, limit: &Limit, size: &Size<'_>, whom: &str) -> String {
+    let nodes = policy.nodes();
+    let store = policy.store.as_ref();
+    let least = if let Cost::Each(each) = cost(limit, size.rate) { each.get() } else { 1 };
+    let share = size.algorithm.share(nodes).filter(|share| share.capacity() >= least);
+    // A second store has half of the limit, whatever nodes have.
+    if share.is_none() && store.is_none_or(|store| store.cache.is_none()) {
+        return format!("nothing is admitted{whom}: shared by {nodes} nodes, nothing is left of it for each");
+    }
+    // Nodes that share no store each have the whole limit.
+    let stores = if policy.shares_store() { 1 } else { nodes };
+    let most = times(size, stores.saturating_mul(2));
+    // What nodes admitted is charged to the store afterwards; what it forgot itself is not.
+    let forgets = store.and_then(|store| store.url.as_ref()).is_some_and(|url| url.starts_with("redis"));
+    let afresh =
+        if forgets { "; a Redis that comes back without its data starts afresh each time" } else { "" };
+    format!("at most twice that over all nodes{whom}: {most}{afresh}")
+}
+
+/// True if nodes hold leases of the limit.
+fn is_leased(limit: &Limit) -> bool {
+    limit.consistency.as_ref().is_some_and(|chosen| chosen.value == Consistency::Leased)
 }
 
 fn notes(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Vec<String> {
@@ -185,11 +209,12 @@ fn notes(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Vec<String> {
 
 /// What leases cost of the limit.
 fn leases(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
-    let chosen = limit.consistency.as_ref().map(|chosen| chosen.value);
-    let life = policy.store.as_ref().map_or(Span::SECOND, |store| store.lease);
-    let leasable = size.algorithm.leasable(life).filter(|_| chosen == Some(Consistency::Leased))?;
+    let leasable = size.algorithm.leasable(policy.lease()).filter(|_| is_leased(limit))?;
     let held = "nodes hold leases: together they stay within it";
-    let (capacity, life) = (leasable.algorithm.capacity(), leasable.life);
+    // A slice of a window ends with it.
+    let window = matches!(size.algorithm, Algorithm::FixedWindow(_)).then(|| size.algorithm.period());
+    let (capacity, life) =
+        (leasable.algorithm.capacity(), leasable.life.min(window.unwrap_or(leasable.life)));
     Some(match size.algorithm.capacity() == capacity {
         true => format!("{held}, and what one of them does not use of its slice within {life} is lost"),
         false => format!(
