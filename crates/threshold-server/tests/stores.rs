@@ -4,6 +4,8 @@
 
 #[path = "stores/archive.rs"]
 mod archive;
+#[path = "stores/batches.rs"]
+mod batches;
 #[path = "stores/outage.rs"]
 mod outage;
 mod support;
