@@ -336,7 +336,7 @@ mod tests {
             for thread in 0..4 {
                 let usage = &usage;
                 scope.spawn(move || {
-                    (0..20_000).for_each(|n| usage.count(&[one(thread * 10 + n % 7, n % 300)]))
+                    (0..20_000).for_each(|n| usage.count(&[one(thread * 10 + n % 7, n % 300)]));
                 });
             }
             scope.spawn(|| {
