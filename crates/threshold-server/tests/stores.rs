@@ -4,10 +4,13 @@
 
 #[path = "stores/archive.rs"]
 mod archive;
+#[path = "stores/batches.rs"]
+mod batches;
 #[path = "stores/outage.rs"]
 mod outage;
 mod support;
 
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -284,7 +287,16 @@ fn what_cannot_be_connected_to_is_named_once_with_a_remedy() {
     let url = database.url();
     let missing = format!("{}/no_such_database", url.rsplit_once('/').unwrap().0);
     let nobody = format!("postgres://postgres@{}", url.rsplit_once('@').unwrap().1);
+    let http = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let web = http.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut caller in http.incoming().flatten() {
+            let _ = caller.read(&mut [0; 1_024]);
+            let _ = caller.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
     let cases = [
+        (format!("redis://{web}"), "what answers there is not Redis"),
         (format!("redis://{server}/9999"), "name a database that it has"),
         ("redis://no.such.host.invalid".to_owned(), "check the name of the host"),
         (format!("rediss://{server}"), "both sides use TLS"),

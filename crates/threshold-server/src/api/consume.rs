@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use threshold::engine::{Charge, ChargeError, Charged, Chosen, Receipt};
 use threshold::{AlgorithmKind, Rate};
 use threshold_http::Answer;
@@ -17,7 +17,7 @@ use super::answer::Answered;
 use super::idempotency::Known;
 use super::keys::Caller;
 use super::read::{Object, Text, bad, body, given, question, unprocessable, whole};
-use super::write::{charged, document};
+use super::write::{charged, document, undecided};
 use super::{Shared, ask};
 
 /// The most charges of one question.
@@ -196,28 +196,45 @@ async fn many(
         .map(|(place, Object(one))| one.charge().map_err(|answer| placed(*answer, place)));
     let charges: Vec<Charge<'_>> = charges.collect::<Result<_, _>>()?;
     let atomic = question.atomic.unwrap_or(true);
-    let results = match atomic {
+    let (allowed, results) = match atomic {
         true => match run(shared, verb, &charges).await {
-            Ok(results) => results,
+            Ok(all) => (all.iter().all(|one| one.allowed), all.iter().map(charged).collect()),
             Err(error) => {
                 all_chargeable(shared, &charges)?;
                 return Err(refused(error));
             }
         },
-        false => {
-            // Before the first is charged: who is told of an error has been charged nothing.
-            all_chargeable(shared, &charges)?;
-            let mut all = Vec::with_capacity(charges.len());
-            for (place, charge) in charges.iter().enumerate() {
-                let one = run(shared, verb, std::slice::from_ref(charge)).await;
-                all.extend(one.map_err(|error| placed(*refused(error), place))?);
-            }
-            all
-        }
+        false => each(shared, verb, &charges).await?,
     };
-    let allowed = results.iter().all(|one| one.allowed);
-    let results: Vec<_> = results.iter().map(charged).collect();
     Ok(json!({ "allowed": allowed, "atomic": atomic, "results": results }).to_string().into())
+}
+
+/// Whether all of `charges` are allowed, each for itself, and what came of each. One that cannot be decided does not take the
+/// results of the others with it: those were charged.
+async fn each(shared: &Shared, verb: Verb, charges: &[Charge<'_>]) -> Result<(bool, Vec<Json>), Box<Answer>> {
+    // Before the first is charged: a question that makes no sense is refused whole.
+    all_chargeable(shared, charges)?;
+    let (mut allowed, mut all, mut first) = (true, Vec::with_capacity(charges.len()), None);
+    let mut undecided_only = true;
+    for charge in charges {
+        let one = run(shared, verb, std::slice::from_ref(charge)).await;
+        match one.and_then(|mut one| one.pop().ok_or(ChargeError::TooMany)) {
+            Ok(one) => {
+                (allowed, undecided_only) = (allowed && one.allowed, false);
+                all.push(charged(&one));
+            }
+            Err(error) => {
+                let answer = refused(error);
+                allowed = false;
+                all.push(undecided(charge, &answer));
+                first = first.or(Some(answer));
+            }
+        }
+    }
+    match first {
+        Some(answer) if undecided_only => Err(answer),
+        _ => Ok((allowed, all)),
+    }
 }
 
 /// Names the first charge that cannot be made, whatever is left.

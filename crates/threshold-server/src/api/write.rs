@@ -7,9 +7,10 @@ use http::Response;
 use http::header::{self, HeaderValue};
 use http_body_util::Full;
 use serde_json::{Value as Json, json};
-use threshold::engine::{Charged, Decision, Explanation, Quota};
+use threshold::engine::{Charge, Charged, Chosen, Decision, Explanation, Quota};
 use threshold::policy::Layer;
 use threshold::{Mode, Retry, Source, Span, Timestamp};
+use threshold_http::Answer;
 
 use super::answer::Answered;
 
@@ -143,6 +144,21 @@ pub(super) fn charged(one: &Charged) -> Json {
         "resetAt": one.at.plus(Span::from(one.reset)).to_string(),
         "source": one.source.name(),
         "receipt": one.receipt.map(|receipt| receipt.to_string()),
+    })
+}
+
+/// What came of one charge of several that could not be decided, though others were. Whether it was charged is not known: a
+/// store that does not answer may have done it.
+pub(super) fn undecided(charge: &Charge<'_>, answer: &Answer) -> Json {
+    let problem = answer.problem();
+    let seconds = problem.get("retryAfter").and_then(Json::as_u64);
+    json!({
+        "allowed": false,
+        "charged": null,
+        "limit": if let Chosen::Limit(limit, _) = charge.by { limit } else { "adhoc" },
+        "error": problem.get("error"),
+        "detail": problem.get("detail"),
+        "retryAfterMs": seconds.map(|seconds| seconds.saturating_mul(1_000)),
     })
 }
 

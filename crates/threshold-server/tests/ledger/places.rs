@@ -97,6 +97,10 @@ fn the_wrong_secret_is_told_with_a_remedy() {
     ] {
         assert!(wrong.refused().contains(part), "{}", wrong.err);
     }
+    // Whatever the secret is, there is nobody to show it to.
+    let nobody = place.run_with("bans list --ledger redis://127.0.0.1:1", &[("THRESHOLD_SECRET", SECRET)]);
+    assert!(nobody.refused().contains("see that it runs and listens there"), "{}", nobody.err);
+    assert!(!nobody.err.contains("opened with the secret"), "{}", nobody.err);
     std::fs::remove_file(place.at("threshold-data/secret")).unwrap();
     for line in ["bans list", ADD] {
         let lost = place.run(line);

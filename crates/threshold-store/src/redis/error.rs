@@ -6,9 +6,10 @@ use threshold_core::{StoreError, StoreErrorKind};
 /// An error while doing `operation`.
 pub(crate) fn failed(operation: &'static str) -> impl Fn(RedisError) -> StoreError {
     move |error| {
+        let what = if is_no_redis(&error) { NO_REDIS.to_owned() } else { error.to_string() };
         let detail = match remedy(&error) {
-            "" => error.to_string(),
-            remedy => format!("{error}; {remedy}"),
+            "" => what,
+            remedy => format!("{what}; {remedy}"),
         };
         StoreError::new(kind(&error), operation, detail).caused_by(error)
     }
@@ -18,6 +19,7 @@ pub(crate) fn failed(operation: &'static str) -> impl Fn(RedisError) -> StoreErr
 pub(super) fn not_connected(error: &RedisError) -> String {
     let what = match error.is_timeout() {
         true => "it does not answer".to_owned(),
+        false if is_no_redis(error) => NO_REDIS.to_owned(),
         false => error.to_string(),
     };
     let has = |words: &str| what.contains(words);
@@ -126,8 +128,19 @@ fn is_unknown(error: &RedisError) -> bool {
     error.is_io_error() && error.to_string().contains("invalid peer certificate")
 }
 
+/// What is said where the client's own words would name a byte that it did not expect.
+const NO_REDIS: &str = "what answers there is not Redis, or it speaks TLS";
+
+/// True if what came back is nothing that Redis says.
+fn is_no_redis(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Parse
+}
+
 fn remedy(error: &RedisError) -> &'static str {
     match error.kind() {
+        _ if is_no_redis(error) => {
+            "name the port of a Redis (6379 unless told otherwise), and write rediss:// if it uses TLS"
+        }
         _ if needs_login(error) => "give the user and password in the URL, redis://USER:PASSWORD@HOST",
         _ if is_unknown(error) => "name the certificate of the authority that vouches for it, ?ca=FILE",
         _ if lacks_a_right(error) => RIGHTS,
