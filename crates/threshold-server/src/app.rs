@@ -178,13 +178,13 @@ async fn engine(
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
     let pair = (&secrets.current, secrets.previous.as_ref());
-    let with_secret = |error| format!("{error} (opened with the secret in {})", settings.secret_place);
-    let ledger = open_ledger(&settings.ledger, pair).await.map_err(with_secret)?;
+    let not_opened = |what: &'static str| move |error| format!("{what}: {}", settings.not_opened(&error));
+    let ledger = open_ledger(&settings.ledger, pair).await.map_err(not_opened("--ledger"))?;
     let store: SharedStore = match Place::of(&settings.store) {
         // It fails only with the process.
         Ok(Place::Memory) => Arc::new(memory(config)?),
         _ => {
-            let store = open_store(&settings.store, pair).await.map_err(with_secret)?;
+            let store = open_store(&settings.store, pair).await.map_err(not_opened("--store"))?;
             let node = NodeStore::new(store, config.node);
             let node = match &config.cache {
                 Some(url) => {
@@ -198,7 +198,7 @@ async fn engine(
                             ));
                             Arc::new(LateStore::new(url, &secrets))
                         }
-                        Err(error) => return Err(format!("--cache: {}", with_secret(error))),
+                        Err(error) => return Err(not_opened("--cache")(error)),
                     })
                 }
                 None => node,

@@ -167,8 +167,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { listener: Some(Box::new(listener)), ..self }
     }
 
-    /// The same engine, whose decisions leave a ledger alone that has failed so often, so that nobody waits for it with
-    /// every request.
+    /// The same engine, whose decisions leave a ledger alone that has failed so often: nobody waits for it each time.
     #[must_use]
     pub fn breaking(self, settings: BreakerSettings) -> Self {
         Self { ledger_breaker: Breaker::new(settings), ..self }

@@ -250,3 +250,41 @@ async fn answering_abuse() -> Run {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn many_keys_in_one_round_trip() -> Run {
+    use std::num::NonZeroU64;
+    use threshold::{Batch, MemoryStore, RateLimiter, Store};
+
+    let store = MemoryStore::new();
+    let views = RateLimiter::builder("views").rate("2/day").store(store.clone()).build()?;
+    let mut batch = Batch::default();
+    for visitor in ["alice", "bob", "alice", "alice"] {
+        batch.push(views.step(visitor, NonZeroU64::MIN).observed())?;
+    }
+    let outcome = store.apply(&batch).await?;
+    let counted: Vec<bool> = outcome.verdicts.iter().map(|verdict| verdict.admitted()).collect();
+    assert_eq!(counted, [true, true, true, false]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn when_the_store_may_fail() -> Run {
+    use std::sync::Arc;
+    use threshold::{
+        Consistency, MemoryStore, NodeSettings, NodeStore, OnFailure, RateLimiter, SharedStore, Source,
+    };
+
+    // In real life that of `open_store("redis://...", ...)`.
+    let shared: SharedStore = Arc::new(MemoryStore::new());
+    let node: SharedStore = Arc::new(NodeStore::new(shared, NodeSettings { nodes: 2, ..Default::default() }));
+    let limiter = RateLimiter::builder("api")
+        .rate("100/s")
+        .consistency(Consistency::Leased)
+        .on_store_failure(OnFailure::Share)
+        .store(node)
+        .build()?;
+    let decision = limiter.consume("alice", 1).await?;
+    assert!(decision.allowed() && decision.source() == Source::Leased);
+    Ok(())
+}

@@ -1,9 +1,9 @@
 //! What all commands on a ledger do around their work: find it, open it, and say what went wrong.
 
 use serde_json::Value;
+use threshold::StoreError;
 use threshold::engine::{Override, Rules, Secrets};
 use threshold::standing::Reputation;
-use threshold::{StoreError, StoreErrorKind};
 
 use super::check;
 use crate::Ended;
@@ -69,22 +69,13 @@ fn work_with(
     let runtime =
         runtime.map_err(|error| Failed(format!("no runtime could be started: {error}; try again")))?;
     runtime.block_on(async {
-        let source = Source::open(settings).await.map_err(|error| not_opened(&error, settings))?;
+        let source = Source::open(settings).await.map_err(|error| Failed(settings.not_opened(&error)))?;
         let desk =
             Desk { source: &source, output, rules: settings.rules.as_ref(), secrets: &settings.secrets };
         let done = work(desk).await;
         source.close().await;
         done
     })
-}
-
-/// Why the ledger cannot be opened; where the secret is the matter, with the place that it was read from.
-fn not_opened(error: &StoreError, settings: &config::Settings) -> Failed {
-    let said = error.to_string();
-    match error.kind() == StoreErrorKind::Misconfigured && said.contains("made with another secret") {
-        true => Failed(format!("{said} (opened with the secret in {})", settings.secret_place)),
-        false => Failed(said),
-    }
 }
 
 impl Desk<'_> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use threshold::engine::{Rules, Secrets};
 use threshold::open::Place as Kind;
 use threshold::policy::Policy;
-use threshold::{Secret, is_partitioned, without_password};
+use threshold::{Secret, StoreError, StoreErrorKind, is_partitioned, without_password};
 
 use super::secret::{self, Found};
 use super::{PolicyFileError, policy, rules, set};
@@ -39,6 +39,17 @@ pub(crate) struct Settings {
     /// What was made or is about to be.
     pub(crate) notes: Vec<String>,
     pub(crate) warning: Option<String>,
+}
+
+impl Settings {
+    /// Why a store or a ledger cannot be opened; where the secret is the matter, with the place that it was read from.
+    pub(crate) fn not_opened(&self, error: &StoreError) -> String {
+        let said = error.to_string();
+        match error.kind() == StoreErrorKind::Misconfigured && said.contains("made with another secret") {
+            true => format!("{said} (opened with the secret in {})", self.secret_place),
+            false => said,
+        }
+    }
 }
 
 /// Finds the ledger of `place` and its secret; makes folder and secret if they may be made.
