@@ -120,8 +120,6 @@ struct Lanes {
     lanes: Vec<Lane>,
     row: VecDeque<u16>,
     waiting: usize,
-    /// Requests on their way.
-    calls: usize,
 }
 
 impl Lanes {
@@ -132,12 +130,9 @@ impl Lanes {
         self.line_up(shard);
     }
 
-    /// Has a shard stand in the row if it may take more. While many shards are busy, each has one request on its way: what
-    /// waits gathers then, and nobody is kept from a turn.
     fn line_up(&mut self, shard: u16) {
-        let most = if self.calls < CALLS.1 / 2 { CALLS.0 } else { 1 };
         let lane = &mut self.lanes[usize::from(shard)];
-        if !lane.in_row && !lane.waiting.is_empty() && lane.calls < most {
+        if !lane.in_row && !lane.waiting.is_empty() && lane.calls < CALLS.0 {
             lane.in_row = true;
             self.row.push_back(shard);
         }
@@ -145,7 +140,6 @@ impl Lanes {
 
     fn came_back(&mut self, shard: u16) {
         self.lanes[usize::from(shard)].calls -= 1;
-        self.calls -= 1;
         self.line_up(shard);
     }
 
@@ -163,7 +157,6 @@ impl Lanes {
             self.waiting -= 1;
         }
         lane.calls += 1;
-        self.calls += 1;
         lane.in_row = false;
         self.line_up(shard);
         Some((shard, jobs))
@@ -174,7 +167,7 @@ impl Desk {
     /// Works until nobody can ask any more and all have their answers.
     pub(super) async fn work(self, mut asked: mpsc::Receiver<Job>) {
         let lanes = (0..self.shards).map(|_| Lane::default()).collect();
-        let mut lanes = Lanes { lanes, row: VecDeque::new(), waiting: 0, calls: 0 };
+        let mut lanes = Lanes { lanes, row: VecDeque::new(), waiting: 0 };
         let (mut on_their_way, mut open) = (FuturesUnordered::new(), true);
         while open || lanes.waiting > 0 || !on_their_way.is_empty() {
             while on_their_way.len() < CALLS.1 {
