@@ -142,8 +142,8 @@ fn run_servers() -> (Child, Vec<u16>) {
     let lines = BufReader::new(run.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     let lines: Vec<String> = lines.take_while(|line| line != "ready").collect();
     let names: Vec<&str> = lines.iter().map(|line| line.split('=').next().expect("a name")).collect();
-    let wanted =
-        ["POSTGRES", "REDIS", "REDIS_DURABLE", "REDIS_CLUSTER"].map(|name| format!("THRESHOLD_TEST_{name}"));
+    let wanted = ["POSTGRES", "REDIS", "REDIS_DURABLE", "REDIS_CLUSTER", "WORKERD"];
+    let wanted = wanted.map(|name| format!("THRESHOLD_TEST_{name}"));
     assert_eq!(names, wanted);
     let port = |line: &String| {
         let port = line.rsplit(':').next().and_then(|rest| rest.split('/').next());
