@@ -4,6 +4,8 @@
 #![cfg(not(feature = "loom"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "common/callers.rs"]
+mod callers;
 #[path = "durable_objects/http.rs"]
 mod http;
 #[path = "durable_objects/limiter.rs"]

@@ -3,6 +3,8 @@
 #![cfg(not(feature = "loom"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "common/callers.rs"]
+mod callers;
 #[path = "redis_store/cluster.rs"]
 mod cluster;
 #[path = "redis_store/lifetime.rs"]

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use threshold_core::{AlgorithmKind, Batch, Step, Store as _};
-use threshold_store::DurableObjectsStore;
+use threshold_core::{AlgorithmKind, Batch, Store as _};
 use threshold_testkit::servers::{fresh_prefix, workerd};
 use tokio::task::JoinSet;
 
 use crate::make::batch;
-use crate::traffic::{COUNTED, admits, drain, open, step};
+use crate::traffic::{COUNTED, admits, drain, open, stay_within_limits_of_two_partitions, step};
 
 fn place() -> String {
     format!("{}?prefix={}&timeout=60000", workerd(), fresh_prefix())
@@ -51,41 +50,9 @@ async fn partitions_that_share_a_shard_are_judged_as_one() {
     }
 }
 
-/// One caller's log: how many of its batches were admitted.
-async fn ask(store: Arc<DurableObjectsStore>, steps: [Step; 2], times: u64) -> u64 {
-    let mut admitted = 0;
-    for _ in 0..times {
-        admitted += u64::from(store.apply(&batch(steps)).await.unwrap().admitted());
-        tokio::task::yield_now().await;
-    }
-    admitted
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_of_batches_in_two_shards_stay_within_every_limit() {
-    let store = open(&place()).await;
-    for kind in COUNTED {
-        let everyone = step(kind, 150, ("everyone", 7));
-        let mut callers = JoinSet::new();
-        for caller in 0..100_u16 {
-            let own = step(kind, 5, (&format!("user {}", caller / 2), 1_000 + caller / 2));
-            // Every other pair of callers names the keys in the other order.
-            let steps = if caller / 2 % 2 == 0 { [everyone, own] } else { [own, everyone] };
-            let store = Arc::clone(&store);
-            callers.spawn(async move { (caller / 2, ask(store, steps, 5).await) });
-        }
-        let mut of_user = [0; 50];
-        for (user, admitted) in callers.join_all().await {
-            of_user[usize::from(user)] += admitted;
-        }
-        assert!(of_user.iter().all(|admitted| *admitted <= 5), "{kind}: {of_user:?}");
-        let admitted: u64 = of_user.iter().sum();
-        let left = drain(&store, everyone).await;
-        assert!(admitted <= 150, "{kind}: {admitted} were admitted");
-        // A bucket that is given something back does not get the time back that has passed meanwhile.
-        let most_lost = u64::from(kind == AlgorithmKind::TokenBucket);
-        assert!((150 - most_lost..=150).contains(&(admitted + left)), "{kind}: {admitted} + {left}");
-    }
+    stay_within_limits_of_two_partitions(&open(&place()).await, 50, 5).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

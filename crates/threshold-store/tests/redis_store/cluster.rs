@@ -1,15 +1,13 @@
 //! Partitions, and slots and masters that move.
 
-use std::sync::Arc;
-
 use threshold_core::{AlgorithmKind, Batch, Step, Store as _};
 use threshold_store::RedisStore;
 use threshold_testkit::servers::{Redis, RedisCluster, fresh_prefix, redis_cluster};
-use tokio::task::JoinSet;
 
 use crate::make::batch;
 use crate::traffic::{
-    COUNTED, LIMIT, Told, Traffic, admits, answers_again, drain, for_a_while, open, secret, step,
+    COUNTED, LIMIT, Told, Traffic, admits, answers_again, drain, for_a_while, open, secret,
+    stay_within_limits_of_two_partitions, step,
 };
 
 fn place() -> String {
@@ -55,41 +53,9 @@ async fn a_batch_of_several_partitions_is_charged_and_refunded_whole() {
     }
 }
 
-/// One caller's log: how many of its batches were admitted.
-async fn ask(store: Arc<RedisStore>, steps: [Step; 2], times: u64) -> u64 {
-    let mut admitted = 0;
-    for _ in 0..times {
-        admitted += u64::from(store.apply(&batch(steps)).await.unwrap().admitted());
-        tokio::task::yield_now().await;
-    }
-    admitted
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_callers_of_batches_in_two_partitions_stay_within_every_limit() {
-    let store = open(&place()).await;
-    for kind in COUNTED {
-        let everyone = step(kind, 300, ("everyone", 7));
-        let mut callers = JoinSet::new();
-        for caller in 0..200_u16 {
-            let own = step(kind, 10, (&format!("user {}", caller / 2), 1_000 + caller / 2));
-            // Every other pair of callers names the keys in the other order.
-            let steps = if caller / 2 % 2 == 0 { [everyone, own] } else { [own, everyone] };
-            let store = Arc::clone(&store);
-            callers.spawn(async move { (caller / 2, ask(store, steps, 10).await) });
-        }
-        let mut of_user = [0; 100];
-        for (user, admitted) in callers.join_all().await {
-            of_user[usize::from(user)] += admitted;
-        }
-        assert!(of_user.iter().all(|admitted| *admitted <= 10), "{kind}: {of_user:?}");
-        let admitted: u64 = of_user.iter().sum();
-        let left = drain(&store, everyone).await;
-        assert!(admitted <= 300, "{kind}: {admitted} were admitted");
-        // A bucket that is given something back does not get the time back that has passed meanwhile.
-        let most_lost = u64::from(kind == AlgorithmKind::TokenBucket);
-        assert!((300 - most_lost..=300).contains(&(admitted + left)), "{kind}: {admitted} + {left}");
-    }
+    stay_within_limits_of_two_partitions(&open(&place()).await, 100, 10).await;
 }
 
 fn number(server: &Redis) -> String {
