@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use threshold_testkit::folder::Folder;
@@ -19,6 +20,7 @@ pub(crate) struct Server {
     pub(crate) api: SocketAddr,
     pub(crate) admin: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
+    listening: Vec<JoinHandle<()>>,
 }
 
 impl Server {
@@ -42,8 +44,10 @@ impl Server {
             .spawn()
             .unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
-        listen(child.stdout.take().unwrap(), Arc::clone(&said));
-        listen(child.stderr.take().unwrap(), Arc::clone(&said));
+        let listening = vec![
+            listen(child.stdout.take().unwrap(), Arc::clone(&said)),
+            listen(child.stderr.take().unwrap(), Arc::clone(&said)),
+        ];
         let mut server = Self {
             child,
             folder,
@@ -51,6 +55,7 @@ impl Server {
             api: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
             said,
+            listening,
         };
         server.hears("Ctrl-C stops it", 1);
         server.gateway = server.address("gateway");
@@ -115,11 +120,18 @@ impl Server {
         }
     }
 
-    /// Waits until it has ended by itself.
+    /// It says `text` in `times` lines, and in no more; what it says may come a moment after what it does.
+    pub(crate) fn tells(&mut self, text: &str, times: usize) {
+        self.hears(text, times);
+        assert_eq!(self.count(text), times, "{text:?}: {}", self.said());
+    }
+
+    /// Waits until it has ended by itself, and has been heard to the end.
     pub(crate) fn ends(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.listening.drain(..).for_each(|thread| thread.join().unwrap());
                 return status;
             }
             assert!(begun.elapsed() < PATIENCE, "it never ended:\n{}", self.said());
@@ -149,10 +161,10 @@ impl Drop for Server {
     }
 }
 
-fn listen(source: impl std::io::Read + Send + 'static, said: Arc<Mutex<Vec<String>>>) {
+fn listen(source: impl std::io::Read + Send + 'static, said: Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(source).lines().map_while(Result::ok) {
             said.lock().unwrap().push(line);
         }
-    });
+    })
 }
