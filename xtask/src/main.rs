@@ -1,6 +1,7 @@
-//! What this repository does to itself: `cargo xtask test`, `tidy`, `prove` and `bench`.
+//! What this repository does to itself: `cargo xtask test`, `tidy`, `prove`, `bench` and `fuzz`.
 
 mod bench;
+mod fuzz;
 mod metadata;
 mod process;
 mod prove;
@@ -15,6 +16,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 
 /// What this repository does to itself.
 #[derive(Debug, Parser)]
@@ -33,6 +35,16 @@ enum Task {
     /// Run the tests at full figures and write docs/operations/proof.md.
     #[command(after_help = "Example: cargo xtask prove")]
     Prove,
+    /// Give whatever reads what strangers write inputs that nobody thought of.
+    #[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz policy --runs 10000000")]
+    Fuzz {
+        /// Only this target
+        #[arg(value_name = "TARGET", value_parser = PossibleValuesParser::new(fuzz::TARGETS))]
+        target: Option<String>,
+        /// How many inputs each gets
+        #[arg(long, default_value_t = 1_000_000)]
+        runs: u64,
+    },
     /// Run the benchmarks, handing every argument on to them.
     #[command(after_help = "Examples:\n  cargo xtask bench\n  cargo xtask bench -- --help")]
     Bench {
@@ -47,6 +59,7 @@ fn main() -> ExitCode {
         Task::Test { steps } => test::run(steps::STEPS, &steps),
         Task::Tidy => tidy::run(),
         Task::Prove => prove::run(),
+        Task::Fuzz { target, runs } => fuzz::run(target.as_deref(), runs),
         Task::Bench { args } => bench::run(&args),
     };
     match done {

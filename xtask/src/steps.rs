@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::process::{self, Failure};
 use crate::servers::{self, Tests};
-use crate::{bench, metadata, setup, tidy};
+use crate::{bench, fuzz, metadata, setup, tidy};
 
 /// One named check.
 pub(crate) struct Step {
@@ -42,9 +42,11 @@ fn cargo(arguments: &str) -> Result<(), Failure> {
 
 fn fmt() -> Result<(), Failure> {
     check_format("--all")?;
-    // A workspace of its own, so `--all` does not reach it.
-    if process::root().join(bench::MANIFEST).is_file() {
-        check_format(&format!("--manifest-path {}", bench::MANIFEST))?;
+    // Workspaces of their own, so `--all` does not reach them.
+    for manifest in [bench::MANIFEST, fuzz::MANIFEST] {
+        if process::root().join(manifest).is_file() {
+            check_format(&format!("--manifest-path {manifest}"))?;
+        }
     }
     Ok(())
 }

@@ -15,6 +15,7 @@
 //! | `commands` | what is done for it |
 //! | `config` | files and the environment |
 //! | `source` | where records are read and changes go: a ledger |
+//! | `fuzzing` | what strangers write, for `fuzz/` |
 //! | `output` | terminals and colours, tables, and text that others wrote |
 
 mod admin;
@@ -26,6 +27,7 @@ mod commands;
 mod config;
 mod demo;
 mod engine;
+pub mod fuzzing;
 mod gateway;
 mod health;
 mod late;

@@ -1,0 +1,9 @@
+//! What strangers and other programs write, read as the server reads it, and what must hold of every answer. For the
+//! targets in `fuzz/`, and for the tests that replay their corpus; nobody else needs it.
+#![doc(hidden)]
+
+mod forwarded;
+mod policy;
+
+pub use forwarded::forwarded;
+pub use policy::policy;
