@@ -80,6 +80,9 @@ pub struct Verdict {
     pub remaining: u64,
     /// How long until the key is as new, if nothing else is charged.
     pub reset: Span,
+    /// How much later than the batch it was judged: nothing, but where the keys of a batch are in different places, with
+    /// clocks of their own. A refund needs to know.
+    pub later: Span,
 }
 
 /// When a step is admitted.
@@ -254,6 +257,13 @@ impl Outcome {
             self.retry = self.retry.max(verdict.retry);
         }
         self.verdicts.push(verdict);
+    }
+
+    /// When the step that `verdict` is about was charged.
+    #[must_use]
+    #[inline]
+    pub const fn charged_at(&self, verdict: &Verdict) -> Timestamp {
+        self.at.plus(verdict.later)
     }
 
     /// True if no enforce step refused: everything admitted was charged.

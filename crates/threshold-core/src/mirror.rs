@@ -198,15 +198,35 @@ impl Found {
 
     /// Adds what is left of a log: its live entries, oldest first. Where only the first few matter, the others may be
     /// given as one entry with the time of the last.
-    pub fn add_log(&mut self, step: &Step, entries: impl IntoIterator<Item = Entry>) {
+    ///
+    /// # Errors
+    ///
+    /// If they are larger, or more, than any store writes.
+    pub fn add_log(
+        &mut self,
+        step: &Step,
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<(), StoreError> {
+        let entries = fit(entries, |entry| (entry.at, entry.cost))?;
         // Nothing here expires before it was judged.
         self.make(&step.key, State::Log(Log::from_entries(entries, u64::MAX)));
+        Ok(())
     }
 
     /// Adds the live permits of a key. Where only the first few and the named ones matter, the others may be given as
     /// one with the time of the last.
-    pub fn add_permits(&mut self, step: &Step, held: impl IntoIterator<Item = Permit>) {
+    ///
+    /// # Errors
+    ///
+    /// If they are larger, or more, than any store writes.
+    pub fn add_permits(
+        &mut self,
+        step: &Step,
+        held: impl IntoIterator<Item = Permit>,
+    ) -> Result<(), StoreError> {
+        let held = fit(held, |permit| (permit.expires, permit.cost))?;
         self.make(&step.key, State::Permits(Permits::from_held(held, u64::MAX)));
+        Ok(())
     }
 
     /// The outcome of `steps` at `now`, which the store says it has charged or not.
@@ -259,6 +279,19 @@ impl Found {
 
     fn place(&self, key: &Key) -> Result<usize, usize> {
         self.0.binary_search_by(|(of, _)| of.cmp(key))
+    }
+}
+
+/// The members of a list that somebody else wrote, if sums of their times and costs cannot overflow.
+fn fit<T>(members: impl IntoIterator<Item = T>, numbers: fn(&T) -> (u64, u64)) -> Result<Vec<T>, StoreError> {
+    /// More than the longest list, and what stands for the rest of it.
+    const MOST: usize = 1 << 16;
+    let members: Vec<T> = members.into_iter().take(MOST + 1).collect();
+    let unfit = members.iter().map(numbers).find(|(at, cost)| *at >= 1 << 52 || *cost > u64::from(u32::MAX));
+    match unfit {
+        Some((at, cost)) => Err(corrupt(format!("the numbers {at}, {cost} are no member of a list"))),
+        None if members.len() > MOST => Err(corrupt(format!("a list has more than {MOST} members"))),
+        None => Ok(members),
     }
 }
 
@@ -317,5 +350,40 @@ impl States for Found {
             State::Permits(permits) => Some(permits),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::AlgorithmKind;
+    use crate::key::{LimitId, Secret};
+    use crate::rate::{Rate, Unit};
+    use crate::time::Span;
+
+    fn step(kind: AlgorithmKind) -> Step {
+        let rate = Rate::new(5, Span::MINUTE).unwrap();
+        let algorithm = Algorithm::new(kind, &rate).unwrap();
+        let id = LimitId::new("a").unwrap();
+        let key = Secret::new([7; 16]).limit_key(&id, &algorithm, Unit::Requests).key("alice");
+        Step::consume(key, algorithm, NonZeroU64::MIN)
+    }
+
+    /// They come from another program, over a network.
+    #[test]
+    fn numbers_that_no_store_writes_are_refused_and_overflow_nowhere() {
+        let (log, permits) = (step(AlgorithmKind::SlidingLog), step(AlgorithmKind::Concurrency));
+        let mut found = Found::default();
+        for (at, cost) in [(u64::MAX, 1), (1 << 52, 1), (1, u64::MAX)] {
+            assert!(found.add_cell(&step(AlgorithmKind::TokenBucket), [at, cost, 0]).is_err());
+            assert!(found.add_log(&log, [Entry { at, cost }]).is_err());
+            assert!(
+                found.add_permits(&permits, [Permit { id: PermitId::new(1), expires: at, cost }]).is_err()
+            );
+        }
+        assert!(found.add_log(&log, (0..).map(|at| Entry { at, cost: 1 })).is_err());
+        let largest = Entry { at: (1 << 52) - 1, cost: u64::from(u32::MAX) };
+        found.add_log(&log, [largest, largest]).unwrap();
+        assert_eq!(found.peek(&[log], Timestamp::from_micros(1)).verdicts[0].remaining, 0);
     }
 }

@@ -160,7 +160,7 @@ pub fn refund(steps: &[Step], outcome: &Outcome, now: Timestamp, states: &mut im
         return;
     }
     let charged = steps.iter().zip(&outcome.verdicts).filter(|(_, verdict)| verdict.admitted());
-    charged.for_each(|(step, _)| refund_one(step, outcome.at, now, states));
+    charged.for_each(|(step, verdict)| refund_one(step, outcome.charged_at(verdict), now, states));
 }
 
 fn refund_one(step: &Step, charged_at: Timestamp, now: Timestamp, states: &mut impl States) {
@@ -365,13 +365,19 @@ fn charge_permit(
 
 /// The verdict on an action that its algorithm does not have.
 const fn unfit(capacity: u64) -> Verdict {
-    Verdict { retry: Retry::Never, limit: capacity, remaining: 0, reset: Span::ZERO }
+    Verdict { retry: Retry::Never, limit: capacity, remaining: 0, reset: Span::ZERO, later: Span::ZERO }
 }
 
 /// The verdict where a store has no room to write an admission down: refused, because an admission that
 /// nobody remembers would be one too many.
 const fn no_room(capacity: u64) -> Verdict {
-    Verdict { retry: Retry::After(Span::SECOND), limit: capacity, remaining: 0, reset: Span::SECOND }
+    Verdict {
+        retry: Retry::After(Span::SECOND),
+        limit: capacity,
+        remaining: 0,
+        reset: Span::SECOND,
+        later: Span::ZERO,
+    }
 }
 
 /// Takes the charges back, last first, so that a key charged twice ends where it began.

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 use threshold_core::mirror::Terms;
-use threshold_core::{Batch, Key, Outcome, Step, Store, StoreError};
+use threshold_core::{Batch, Key, Outcome, Step, Store, StoreError, Timestamp, Verdict};
 
 /// What is done with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,22 +69,23 @@ pub(crate) async fn peek(store: &impl Parted, batch: &Batch) -> Result<Outcome, 
     Ok(joined(batch, &parts, &outcomes))
 }
 
-/// The steps that are to be taken back, with their numbers: those of one place together.
-pub(crate) fn charged<'s>(
-    store: &impl Parted,
-    batch: &'s Batch,
-    outcome: &Outcome,
-) -> Vec<Vec<(&'s Step, Terms)>> {
-    let mut places: Vec<Vec<(&Step, Terms)>> = Vec::new();
+/// The steps that are to be taken back, with their numbers and when they were charged: those of one place together.
+pub(crate) struct Charged<'s> {
+    pub(crate) place: u16,
+    pub(crate) at: Timestamp,
+    pub(crate) steps: Vec<(&'s Step, Terms)>,
+}
+
+/// What is to be taken back, by its place.
+pub(crate) fn charged<'s>(store: &impl Parted, batch: &'s Batch, outcome: &Outcome) -> Vec<Charged<'s>> {
+    let mut places: Vec<Charged<'_>> = Vec::new();
     let charged = batch.steps().iter().zip(&outcome.verdicts);
-    for (step, _) in charged.filter(|(_, verdict)| outcome.charged && verdict.admitted()) {
+    for (step, verdict) in charged.filter(|(_, verdict)| outcome.charged && verdict.admitted()) {
         let Some(terms) = Terms::of_refund(step) else { continue };
-        let here = |place: &&mut Vec<(&Step, Terms)>| {
-            place.first().is_some_and(|(first, _)| store.place(&first.key) == store.place(&step.key))
-        };
-        match places.iter_mut().find(here) {
-            Some(place) => place.push((step, terms)),
-            None => places.push(vec![(step, terms)]),
+        let (place, at) = (store.place(&step.key), outcome.charged_at(verdict));
+        match places.iter_mut().find(|other| (other.place, other.at) == (place, at)) {
+            Some(part) => part.steps.push((step, terms)),
+            None => places.push(Charged { place, at, steps: vec![(step, terms)] }),
         }
     }
     places
@@ -131,16 +132,17 @@ async fn take_back(store: &impl Parted, parts: &[Part], outcomes: &[Outcome]) {
     }
 }
 
-/// The outcome of the whole, at the earliest of its times: what is refunded by it is never more than was charged.
+/// The outcome of the whole, at the earliest of its times; each verdict knows how much later its own was.
 fn joined(batch: &Batch, parts: &[Part], outcomes: &[Outcome]) -> Outcome {
+    let first = outcomes.iter().map(|outcome| outcome.at).min().unwrap_or_default();
     let mut verdicts = vec![None; batch.steps().len()];
     for (part, outcome) in parts.iter().zip(outcomes) {
         for (number, verdict) in part.steps.iter().zip(&outcome.verdicts) {
-            verdicts[*number] = Some(*verdict);
+            verdicts[*number] = Some(Verdict { later: outcome.at.since(first), ..*verdict });
         }
     }
     let mut outcome = Outcome::default();
-    outcome.clear(outcomes.iter().map(|outcome| outcome.at).min().unwrap_or_default());
+    outcome.clear(first);
     for (step, verdict) in batch.steps().iter().zip(verdicts) {
         verdict.into_iter().for_each(|verdict| outcome.push(step.mode, verdict));
     }

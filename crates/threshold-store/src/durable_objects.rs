@@ -31,7 +31,7 @@ use threshold_core::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::across::{self, Op, Parted};
+use crate::across::{self, Charged, Op, Parted};
 use crate::check::Check;
 use crate::clock::SystemClock;
 use crate::open::SecretPair;
@@ -171,16 +171,15 @@ impl Store for DurableObjectsStore {
     }
 
     async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
-        for steps in across::charged(self, batch, outcome) {
+        for Charged { place, at, steps } in across::charged(self, batch, outcome) {
             let mut batch = Batch::default();
             for (step, _) in steps {
                 // A part is never longer than the whole.
                 let _ = batch.push(*step);
             }
-            let shard = batch.steps().first().map_or(0, |step| self.place(&step.key));
             let (answer, answered) = oneshot::channel();
-            let wish = Wish::Refund(Refunded { batch, at: outcome.at, answer });
-            self.done(REFUND, Job { shard, wish }, answered).await?;
+            let wish = Wish::Refund(Refunded { batch, at, answer });
+            self.done(REFUND, Job { shard: place, wish }, answered).await?;
         }
         Ok(())
     }

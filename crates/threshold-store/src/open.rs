@@ -111,9 +111,8 @@ pub fn without_password(url: &str) -> String {
         (Some((first, _)), _) if parameters.contains('@') => return format!("{scheme}://{first}:***"),
         (Some((user, _)), Some((login, place))) if login.contains(':') => format!("{user}:***@{place}"),
         // A user alone; to Redis it is more often a password whose colon was forgotten.
-        (_, Some((_, place))) if scheme.starts_with("redis") || scheme.starts_with(WORKER) => {
-            format!("***@{place}")
-        }
+        // So it may be where the scheme is none of ours.
+        (_, Some((_, place))) if scheme != "postgres" && scheme != "postgresql" => format!("***@{place}"),
         _ => place.to_owned(),
     };
     if parameters.is_empty() {
@@ -322,6 +321,9 @@ mod tests {
             "durable-object+https://:hunter2@host?prefix=a",
             "durable-object+http://x?hunter2@host",
             "mysql://me:hunter2@host",
+            "durable-object://hunter2@host",
+            "durable-objects+https://hunter2@host",
+            "https://hunter2@host/path",
             "redis:me:hunter2@host",
             "host=a user=b password=hunter2",
         ] {

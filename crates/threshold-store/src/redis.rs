@@ -29,15 +29,14 @@ use std::time::Duration;
 
 use redis::Cmd;
 use smallvec::SmallVec;
-use threshold_core::mirror::Terms;
 use threshold_core::{
-    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Step, Store, StoreError, StoreErrorKind, Swept,
+    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Store, StoreError, StoreErrorKind, Swept,
     Timestamp,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::across::{self, Op, Parted};
+use crate::across::{self, Charged, Op, Parted};
 use crate::check::Check;
 use crate::clock::SystemClock;
 use crate::open::SecretPair;
@@ -153,9 +152,9 @@ impl RedisStore {
     }
 
     /// Takes back what `steps`, which are in one place, were charged.
-    async fn give_back(&self, steps: &[(&Step, Terms)], outcome: &Outcome) -> Result<(), StoreError> {
-        let keys: SmallVec<[Key; 4]> = steps.iter().map(|(step, _)| step.key).collect();
-        let blob = wire::refunded(steps, outcome.at);
+    async fn give_back(&self, charged: &Charged<'_>) -> Result<(), StoreError> {
+        let keys: SmallVec<[Key; 4]> = charged.steps.iter().map(|(step, _)| step.key).collect();
+        let blob = wire::refunded(&charged.steps, charged.at);
         self.desk.refund(&keys, &blob).await.map(drop).map_err(error::failed("refund in Redis"))
     }
 
@@ -193,8 +192,8 @@ impl Store for RedisStore {
     }
 
     async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {
-        for steps in across::charged(self, batch, outcome) {
-            self.give_back(&steps, outcome).await?;
+        for charged in across::charged(self, batch, outcome) {
+            self.give_back(&charged).await?;
         }
         Ok(())
     }

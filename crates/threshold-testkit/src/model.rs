@@ -139,12 +139,18 @@ impl Memory {
 
 impl Said {
     fn verdict(&self, limit: u64) -> Verdict {
-        Verdict { retry: self.retry, limit, remaining: self.remaining, reset: Span::from_micros(self.reset) }
+        Verdict {
+            retry: self.retry,
+            limit,
+            remaining: self.remaining,
+            reset: Span::from_micros(self.reset),
+            later: Span::ZERO,
+        }
     }
 }
 
 fn unfit(limit: u64) -> Verdict {
-    Verdict { retry: Retry::Never, limit, remaining: 0, reset: Span::ZERO }
+    Verdict { retry: Retry::Never, limit, remaining: 0, reset: Span::ZERO, later: Span::ZERO }
 }
 
 fn rational(number: u64) -> BigRational {

@@ -1,5 +1,5 @@
 // Keys: who is limited by what, as 128 bits that say nothing about either. The same keys that threshold-core makes of the
-// same secret, so that Workers and nodes can share a limit.
+// same secret and the same texts, so that Workers and programs with the Rust library can share a limit.
 
 const BITS = 64n;
 const WORD = (1n << BITS) - 1n;
@@ -92,9 +92,18 @@ export class Keys {
     this.partitions = hash(words, fed([text("purpose"), text("partitions")]));
   }
 
+  // Refuses what is no subject: as text it would be the same for many.
+  checked(subject) {
+    const parts = Array.isArray(subject) ? subject : [subject];
+    if (parts.length === 0 || parts.some((part) => typeof part !== "string")) {
+      throw new Error(`key ${JSON.stringify(subject)}: give a text, or a list of texts, that says who is limited`);
+    }
+    return parts;
+  }
+
   // The key of a subject, which is a text or a list of texts, and its partition: that of its first part that is not empty.
   of(subject) {
-    const parts = (Array.isArray(subject) ? subject : [subject]).map(text);
+    const parts = this.checked(subject).map(text);
     const [low, high] =
       parts.length === 1
         ? hash(this.one, parts[0])

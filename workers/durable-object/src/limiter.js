@@ -11,13 +11,14 @@ import { Keys } from "./key.js";
 import { Limit } from "./limit.js";
 
 const SHARDS = 128;
+const MOST_SHARDS = 65_536;
 const SECOND = 1_000_000;
 const TYPES = "https://iana.org/assignments/http-problem-types#";
 // The largest number that a structured field holds.
 const LARGEST = 999_999_999_999_999;
 
 // One limit over the objects of a namespace. Limiters with the same id, algorithm, period and secret are the same limit,
-// also those of Rust.
+// and so are those of the Rust library with the same keys.
 export class RateLimiter {
   // `objects` is the namespace of the objects, `secret` a text that was drawn at random, the same wherever the limit is.
   constructor({ id, rate, algorithm, objects, secret, prefix = "threshold", shards = SHARDS }) {
@@ -27,7 +28,7 @@ export class RateLimiter {
     this.keys = new Keys(secret, this.limit);
     this.objects = objects;
     this.prefix = prefix;
-    this.shards = Number(shards);
+    this.shards = shardsOf(shards);
   }
 
   // Charges `cost` to `key`, a text or a list of texts, if the limit allows it.
@@ -80,10 +81,17 @@ export class RateLimiter {
     const { key, partition } = this.keys.of(subject);
     const name = `${this.prefix}/${partition % this.shards}`;
     const object = this.objects.get(this.objects.idFromName(name));
-    const [status, text] = await object[verb](JSON.stringify({ keys: [key], ...asked }));
+    const [status, text] = await object[verb](JSON.stringify({ keys: [key], ...asked }), this.shards);
     if (status !== 200) throw new Error(`the object answered ${status}: ${text}`);
     return JSON.parse(text);
   }
+}
+
+// Text, as an environment has it, or a number.
+function shardsOf(shards) {
+  const count = Number(shards);
+  if (Number.isInteger(count) && count >= 1 && count <= MOST_SHARDS) return count;
+  throw new Error(`shards ${JSON.stringify(shards)}: write a whole number from 1 to ${MOST_SHARDS}`);
 }
 
 // What was decided: `allowed`, the `limit`, how much is `remaining`, `retryAfterMs` (null if it can never pass) and
@@ -147,8 +155,9 @@ export class Decision {
 }
 
 // A handler for `fetch` behind a limit. `key` says whom a request is charged to, by default its address as Cloudflare gives
-// it; `cost` what it costs. `onFailure` is "closed" (503 while the objects cannot be asked) or "open". With `silent` nothing
-// is shown until the limit is exceeded.
+// it; `cost` what it costs, where 0 passes and is charged nothing. `onFailure` is "closed" (503 while the objects cannot be
+// asked) or "open". With `silent` nothing is shown until the limit is exceeded. A key or a cost that is none is a mistake of
+// the Worker, and ends the request as its other mistakes do: neither "open" nor "closed" is meant for that.
 export function rateLimit(options, handler) {
   const { key = addressOf, cost = () => 1, error, onFailure = "closed", silent = false } = options;
   if (onFailure !== "closed" && onFailure !== "open") throw new Error('onFailure: write "closed" or "open"');
@@ -168,6 +177,9 @@ export function rateLimit(options, handler) {
   return async (request, env, ctx) => {
     const limiter = limiterOf(env);
     const [subject, price] = [await key(request, env), await cost(request, env)];
+    limiter.keys.checked(subject);
+    if (price === 0) return handler(request, env, ctx);
+    limiter.checked(price);
     let decision;
     try {
       decision = await limiter.consume(subject, price);
@@ -182,13 +194,14 @@ export function rateLimit(options, handler) {
 }
 
 // Adds what is left to an answer. What another limiter has written stays: lists grow, and what names one limit is that of
-// the one closer to the application.
+// the one with the least left.
 function noted(response, decision) {
   const shown = new Response(response.body, response);
-  const others = shown.headers.has("X-RateLimit-Limit");
+  const theirs = shown.headers.get("X-RateLimit-Remaining");
+  const tightest = theirs === null || decision.remaining < Number(theirs);
   for (const [name, value] of Object.entries(decision.headers())) {
     if (!name.startsWith("X-")) shown.headers.append(name, value);
-    else if (!others) shown.headers.set(name, value);
+    else if (tightest) shown.headers.set(name, value);
   }
   return shown;
 }
@@ -220,15 +233,22 @@ export function addressOf(request) {
   const address = request.headers.get("CF-Connecting-IP");
   if (!address) throw new Error("CF-Connecting-IP is missing; give a `key` that says whom a request is charged to");
   if (!address.includes(":")) return address;
-  const [head, tail] = address.toLowerCase().split("::");
-  const groups = head === "" ? [] : head.split(":");
-  if (tail !== undefined) {
-    const behind = tail === "" ? [] : tail.split(":");
-    // An address of IPv4 at the end takes the place of two groups.
-    const length = behind.length + (tail.includes(".") ? 1 : 0);
-    if (groups.length === 0 && behind.length === 2 && behind[0] === "ffff" && tail.includes(".")) return behind[1];
-    while (groups.length + length < 8) groups.push("0");
-    groups.push(...behind);
+  const [head, tail = null] = address.split("::");
+  const [before, behind] = [numbersOf(head), numbersOf(tail ?? "")];
+  const groups = tail === null ? before : [...before, ...new Array(Math.max(8 - before.length - behind.length, 0)).fill(0), ...behind];
+  // IPv4 in the clothes of IPv6 is that address of IPv4, however it is written.
+  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) {
+    return [groups[6] >> 8, groups[6] & 255, groups[7] >> 8, groups[7] & 255].join(".");
   }
-  return `${groups.slice(0, 4).map((group) => group.replace(/^0+(?=.)/, "")).join(":")}::/64`;
+  return `${groups.slice(0, 4).map((group) => group.toString(16)).join(":")}::/64`;
+}
+
+// The groups of one side of an address; one of IPv4 at its end is two.
+function numbersOf(side) {
+  if (side === "") return [];
+  return side.split(":").flatMap((group) => {
+    if (!group.includes(".")) return [parseInt(group, 16)];
+    const [a, b, c, d] = group.split(".").map(Number);
+    return [(a << 8) | b, (c << 8) | d];
+  });
 }

@@ -31,16 +31,20 @@ export class ThresholdObject extends DurableObject {
 
   // Each of these takes the text of a request and gives a status and the text of an answer.
 
-  judge(text) {
-    return this.queued(text, readJudge, (group, asked) => group.judge(asked));
+  // Limits of Workers say over how many shards they are spread; nodes have asked `open`.
+
+  judge(text, shards) {
+    return this.queued(text, readJudge, (group, asked) => this.misplaced(shards) ?? group.judge(asked));
   }
 
-  refund(text) {
-    return this.queued(text, readRefund, (group, asked) => group.refund(asked));
+  refund(text, shards) {
+    return this.queued(text, readRefund, (group, asked) => this.misplaced(shards) ?? group.refund(asked));
   }
 
-  reset(text) {
+  reset(text, shards) {
     return this.queued(text, readReset, (group, { keys }) => {
+      const misplaced = this.misplaced(shards);
+      if (misplaced) return misplaced;
       this.states.reset(keys);
       return { now: group.now };
     });
@@ -49,16 +53,25 @@ export class ThresholdObject extends DurableObject {
   // Keeps the fingerprint of the secret and the number of shards, and says what is kept.
   open(text, shards) {
     return this.queued(text, readOpen, (group, { secret, previous }) => {
-      const [kept, keptShards] = [this.states.note("secret"), this.states.note("shards")];
-      if (keptShards !== undefined && keptShards !== shards) {
-        // Keys would be looked for where they are not, and every limit would start afresh.
-        const remedy = `set SHARDS to ${keptShards} again, or choose another prefix`;
-        return [409, `what is kept here is spread over ${keptShards} shards, not ${shards}; ${remedy}`];
-      }
+      const kept = this.states.note("secret");
+      const misplaced = this.misplaced(shards, Boolean(secret));
+      if (misplaced) return misplaced;
       if (secret && (kept === undefined || kept === previous)) this.states.setNote("secret", secret);
-      if (secret && keptShards === undefined) this.states.setNote("shards", shards);
       return { version: VERSION, now: group.now, secret: this.states.note("secret") ?? null, shards };
     });
+  }
+
+  // Keeps the number of shards the first time, if it is to be kept, and refuses any other.
+  misplaced(shards, keep = true) {
+    if (shards === undefined || shards === this.shards) return null;
+    const kept = this.states.note("shards");
+    if (kept === undefined && !keep) return null;
+    if (kept === undefined) this.states.setNote("shards", shards);
+    this.shards = kept ?? shards;
+    if (shards === this.shards) return null;
+    // Keys would be looked for where they are not, and every limit would start afresh.
+    const remedy = `set SHARDS to ${kept} again, or choose another prefix`;
+    return [409, `what is kept here is spread over ${kept} shards, not ${shards}; ${remedy}`];
   }
 
   // Whatever comes while others are on their way is judged together and written as one: a write to disk takes far longer
@@ -96,6 +109,7 @@ export class ThresholdObject extends DurableObject {
       if (wrote && !this.armed) this.arm(HOUR);
     } catch (error) {
       this.states.forget();
+      this.shards = undefined;
       // Nothing of it was kept: all or nothing.
       console.error(`nothing was charged: ${error.stack}`);
       const said = `the object could not write: ${error.message}`;
@@ -118,7 +132,7 @@ export class ThresholdObject extends DurableObject {
   }
 
   // The time, in microseconds. It stands still while the object works, and it never goes back: not behind what it was in
-  // this life of the object, and not more than a second behind what it was in the life before. What is admitted within that
+  // this life of the object, and not more than a second behind its last charge in the life before. What is admitted within that
   // second is bounded all the same, because no state lets a time before its own admit more.
   now() {
     this.last = Math.max(this.last, Date.now() * 1000);

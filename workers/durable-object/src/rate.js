@@ -39,8 +39,9 @@ function amount(text, digits, unit) {
 }
 
 export function readRate(text) {
+  if (typeof text !== "string") throw wrong(text ?? null, EXAMPLE);
   // "5 per 15min": the word is no unit of bytes.
-  const parts = FORM.exec(text.replace(/^(\s*[\d_]+)\s*per\b/, "$1/"));
+  const parts = FORM.exec(text.replace(/^(\s*[\d_]+)\s*per(?![a-zA-Z])/, "$1/"));
   if (!parts) throw wrong(text, EXAMPLE);
   const [, digits, unit, times, name, burstDigits, burstUnit] = parts;
   const length = LENGTHS.get(name);

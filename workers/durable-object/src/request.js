@@ -44,6 +44,8 @@ const SHAPES = [
 export const MOST = { bytes: 1 << 20, keys: 4096, batches: 1024, steps: 4096 };
 
 const HEX = /^[0-9a-f]{32}$/;
+// A list of one such text reads as that text, and is none.
+const isHex = (value) => typeof value === "string" && HEX.test(value);
 
 export class Malformed extends Error {}
 
@@ -64,8 +66,11 @@ function list(value, where, most) {
 
 function readStep(step, keys, where) {
   list(step, where, 12);
+  // Not a text: lists have members of such names.
+  if (!Number.isSafeInteger(step[0]) || !SHAPES[step[0]]) {
+    wrong(`${where}[0]`, `write what it is judged by, from 0 to ${SHAPES.length - 1}`);
+  }
   const shape = step[0] === UNFIT && step.length > 3 ? TIDIED : SHAPES[step[0]];
-  if (!shape) wrong(`${where}[0]`, `write what it is judged by, from 0 to ${SHAPES.length - 1}`);
   // A permit has a name before its numbers.
   const first = shape === PERMIT ? 4 : 3;
   const length = first + shape.numbers.length;
@@ -74,7 +79,7 @@ function readStep(step, keys, where) {
   if (step[1] > 3) wrong(`${where}[1]`, "write 1 if it only observes, plus 2 if it only checks");
   whole(step[2], `${where}[2]`);
   if (step[2] >= keys) wrong(`${where}[2]`, `write the place of a key; there are ${keys}`);
-  if (first === 4 && !HEX.test(step[3])) wrong(`${where}[3]`, "write the permit as 32 hexadecimal digits");
+  if (first === 4 && !isHex(step[3])) wrong(`${where}[3]`, "write the permit as 32 hexadecimal digits");
   shape.numbers.forEach((bounds, i) => whole(step[first + i], `${where}[${first + i}]`, bounds));
 }
 
@@ -118,7 +123,7 @@ function parse(text) {
 export function readKeys(keys) {
   list(keys, "keys", MOST.keys);
   keys.forEach((key, index) => {
-    if (!HEX.test(key)) wrong(`keys[${index}]`, "write the key as 32 hexadecimal digits");
+    if (!isHex(key)) wrong(`keys[${index}]`, "write the key as 32 hexadecimal digits");
   });
 }
 
@@ -147,7 +152,7 @@ export function readReset(text) {
 export function readOpen(text) {
   const body = parse(text);
   for (const name of ["secret", "previous"]) {
-    if (body[name] !== undefined && !HEX.test(body[name])) {
+    if (body[name] !== undefined && !isHex(body[name])) {
       wrong(name, "write the fingerprint as 32 hexadecimal digits");
     }
   }

@@ -46,6 +46,8 @@ const MOST_CELLS = 50_000;
 const MOST_LISTED = 200_000;
 // A page of a sweep, and how many keys of lists it looks at.
 const PAGE = 1000;
+// Behind every key.
+const END = "~";
 
 export class States {
   constructor(sql) {
@@ -184,37 +186,39 @@ export class States {
     }
   }
 
-  // Looks at one page of each table, from where the last one ended, and drops what is over by then. True if a page was full,
-  // so that there may be more.
+  // Looks at one page of each table, from where the last one ended, and drops what is over by then. True if there may be
+  // more; if not, the next one begins anew.
   sweep(now) {
-    const full = [this.sweepCells(now), this.sweepLists("entries", now), this.sweepLists("permits", now)];
+    const ends = [this.sweepCells(now), this.sweepLists("entries", now), this.sweepLists("permits", now)];
     this.forget();
-    return full.includes(true);
+    const isOver = ends.every((end) => end === END);
+    if (isOver) this.sql.exec("DELETE FROM notes WHERE name LIKE 'swept %'");
+    return !isOver;
   }
 
+  // A table that has come to its end waits there for the others.
   page(table) {
     const from = this.note(`swept ${table}`) ?? "";
     const keys = [...this.sql.exec(`SELECT key FROM ${table} WHERE key > ? ORDER BY key LIMIT ${PAGE}`, from).raw()];
-    const full = keys.length === PAGE;
-    const to = full ? keys[PAGE - 1][0] : "";
+    const to = keys.length === PAGE ? keys[PAGE - 1][0] : END;
     if (to !== from) this.setNote(`swept ${table}`, to);
-    return { from, to: to || "~", full, keys };
+    return { from, to, keys };
   }
 
   sweepCells(now) {
-    const { from, to, full } = this.page("cells");
+    const { from, to } = this.page("cells");
     this.sql.exec("DELETE FROM cells WHERE key > ? AND key <= ? AND at < ?", from, to, now);
-    return full;
+    return to;
   }
 
   // A list goes as a whole or not at all: while its last member counts, the others say what time it has been.
   sweepLists(table, now) {
-    const { full, keys } = this.page(table);
+    const { to, keys } = this.page(table);
     for (const key of new Set(keys.flat())) {
       const [row] = this.sql.exec(`SELECT max(expires) AS last FROM ${table} WHERE key = ?`, key);
       if (row.last <= now) this.sql.exec(`DELETE FROM ${table} WHERE key = ?`, key);
     }
-    return full;
+    return to;
   }
 
   isEmpty() {

@@ -65,8 +65,9 @@ const limited = {
   "/silent": rateLimit({ id: "silent", rate: "1/hour", key, silent: true }, hello),
   "/address": rateLimit({ id: "address", rate: "1/hour" }, hello),
   "/both": rateLimit({ id: "outer", rate: "9/min", key }, rateLimit({ id: "inner", rate: "3/min", key }, hello)),
+  "/outer": rateLimit({ id: "tight", rate: "3/min", key }, rateLimit({ id: "wide", rate: "9/min", key }, hello)),
   "/closed": rateLimit({ id: "closed", rate: "3/min", key, objects: "NOWHERE" }, hello),
-  "/open": rateLimit({ id: "open", rate: "3/min", key, objects: "NOWHERE", onFailure: "open" }, hello),
+  "/open": rateLimit({ id: "open", rate: "3/min", key, cost, objects: "NOWHERE", onFailure: "open" }, hello),
 };
 
 // A namespace whose objects never answer.
@@ -97,8 +98,8 @@ async function inside(url, env) {
     case "/inside/address":
       return new Response(addressOf(new Request("http://a", { headers: { "CF-Connecting-IP": asked.of } })));
     default: {
-      const { id, rate, algorithm, prefix, who, price, now, decision } = asked;
-      const given = { id, rate, algorithm, prefix, objects: env.THRESHOLD, secret: "a secret" };
+      const { id, rate, algorithm, prefix, shards, who, price, now, decision } = asked;
+      const given = { id, rate, algorithm, prefix, shards, objects: env.THRESHOLD, secret: "a secret" };
       const limiter = now === undefined ? new RateLimiter(given) : new Timed(given, Number(now));
       const arguments_ = [JSON.parse(who), Number(price), decision && JSON.parse(decision)];
       const said = await limiter[url.pathname.slice(8)](...arguments_);

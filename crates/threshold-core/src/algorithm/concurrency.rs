@@ -116,6 +116,7 @@ impl Concurrency {
             limit: self.count,
             remaining: self.count.saturating_sub(used(permits, at)),
             reset: Span::from_micros(last - now),
+            later: Span::ZERO,
         }
     }
 }

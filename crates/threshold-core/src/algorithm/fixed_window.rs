@@ -105,6 +105,7 @@ impl FixedWindow {
             limit: self.count,
             remaining: self.count.saturating_sub(window.used),
             reset: Span::from_micros(reset),
+            later: Span::ZERO,
         }
     }
 }

@@ -89,6 +89,7 @@ impl SlidingLog {
             limit: self.count,
             remaining: self.count.saturating_sub(self.used(log, log.not_before(now))),
             reset: Span::from_micros(last.saturating_sub(now)),
+            later: Span::ZERO,
         }
     }
 }

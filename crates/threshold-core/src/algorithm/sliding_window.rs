@@ -151,6 +151,7 @@ impl SlidingWindow {
             limit: self.count,
             remaining: self.remaining(windows, now),
             reset: Span::from_micros(ends - now),
+            later: Span::ZERO,
         }
     }
 }

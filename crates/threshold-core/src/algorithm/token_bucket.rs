@@ -147,7 +147,7 @@ impl TokenBucket {
     #[inline]
     pub(crate) fn verdict(&self, Judged { tat, reset, retry }: Judged, now: u64) -> Verdict {
         let remaining = self.tokens_between(tat, self.end(now));
-        Verdict { retry, limit: self.capacity, remaining, reset: Span::from_micros(reset) }
+        Verdict { retry, limit: self.capacity, remaining, reset: Span::from_micros(reset), later: Span::ZERO }
     }
 
     /// Takes back what is left of a charge of `cost` made at `charged_at`.

@@ -52,7 +52,7 @@ impl Trouble {
         let problem: Option<serde_json::Value> = serde_json::from_slice(body).ok();
         let detail = problem.as_ref().and_then(|problem| problem.get("detail")?.as_str());
         let text = String::from_utf8_lossy(body);
-        let said = detail.unwrap_or_else(|| text.get(..200).unwrap_or(&text));
+        let said = beginning(detail.unwrap_or(&text));
         let (kind, remedy) = match status.as_u16() {
             401 | 403 => (
                 StoreErrorKind::Misconfigured,
@@ -83,5 +83,27 @@ impl Trouble {
 
     pub(super) fn during(&self, operation: &'static str) -> StoreError {
         StoreError::new(self.kind, operation, self.detail.clone())
+    }
+}
+
+/// As much of what somebody said as is worth telling: it goes into logs, for every caller.
+fn beginning(said: &str) -> &str {
+    const MOST: usize = 200;
+    said.char_indices().nth(MOST).map_or(said, |(end, _)| &said[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stranger_says_is_cut_short() {
+        let long = "é".repeat(1_000_000);
+        for body in [long.clone(), format!("x{long}"), format!("{{\"detail\":\"x{long}\"}}")] {
+            let trouble = Trouble::refused(StatusCode::BAD_GATEWAY, &Bytes::from(body));
+            assert!(trouble.detail.len() < 600, "{}", trouble.detail.len());
+        }
+        let short = Trouble::refused(StatusCode::BAD_GATEWAY, &Bytes::from_static(b"no"));
+        assert_eq!(short.detail, "the Worker answered 502: no");
     }
 }

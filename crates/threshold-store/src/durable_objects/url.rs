@@ -121,7 +121,8 @@ fn token(written: &str) -> Result<String, StoreError> {
 /// A host and its port; in brackets an address of IPv6.
 fn split(host: &str, port: u16) -> Result<(String, u16), StoreError> {
     let (name, behind) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((name, behind)) => (name, behind.strip_prefix(':')),
+        Some((name, "")) => (name, None),
+        Some((name, behind)) => (name, Some(behind.strip_prefix(':').unwrap_or(behind))),
         None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
     };
     if name.is_empty() {
@@ -167,6 +168,7 @@ mod tests {
             "durable-object+https://token@",
             "durable-object+https://host",
             "durable-object+https://token@host:x",
+            "durable-object+https://token@[::1]garbage:80",
             "durable-object+https://t%zz@host",
             "durable-object+https://t%20n@host",
             "durable-object+https://token@host/a b",

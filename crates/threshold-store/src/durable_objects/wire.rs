@@ -110,8 +110,14 @@ impl Group {
                     let added = found.add_cell(step, cell);
                     added.map_err(|error| nonsense(&error.to_string()))?;
                 }
-                Terms::Log { .. } => found.add_log(step, log(numbers)?),
-                Terms::Permit { .. } => found.add_permits(step, self.permits(numbers)?),
+                Terms::Log { .. } => {
+                    let added = found.add_log(step, log(numbers)?);
+                    added.map_err(|error| nonsense(&error.to_string()))?;
+                }
+                Terms::Permit { .. } => {
+                    let added = found.add_permits(step, self.permits(numbers)?);
+                    added.map_err(|error| nonsense(&error.to_string()))?;
+                }
             }
         }
         Ok(found)

@@ -163,5 +163,5 @@ fn denial(step: &Step) -> Option<(Key, Key, Algorithm)> {
 
 /// A verdict that lets pass.
 pub(super) const fn open(limit: u64) -> Verdict {
-    Verdict { retry: Retry::Now, limit, remaining: limit, reset: Span::ZERO }
+    Verdict { retry: Retry::Now, limit, remaining: limit, reset: Span::ZERO, later: Span::ZERO }
 }

@@ -133,7 +133,7 @@ impl Leases {
         let answer = lease.spend(cost, may_renew, now);
         let Answer::Dry(span) = answer else { return Some((answer, admitted(lease, now))) };
         let (remaining, reset) = (lease.held(), lease.reset(now));
-        Some((answer, Verdict { retry: Retry::After(span), limit, remaining, reset }))
+        Some((answer, Verdict { retry: Retry::After(span), limit, remaining, reset, later: Span::ZERO }))
     }
 
     /// Spends what `step` costs from its lease, if there is one with enough and nothing else is to be done.
@@ -357,10 +357,16 @@ pub(super) const fn is_leased(step: &Step) -> bool {
 #[inline]
 fn admitted(lease: &Lease, now: Timestamp) -> Verdict {
     let limit = lease.terms.capacity();
-    Verdict { retry: Retry::Now, limit, remaining: lease.left_for_all().min(limit), reset: lease.reset(now) }
+    Verdict {
+        retry: Retry::Now,
+        limit,
+        remaining: lease.left_for_all().min(limit),
+        reset: lease.reset(now),
+        later: Span::ZERO,
+    }
 }
 
 /// The verdict on a cost that never fits.
 const fn never(limit: u64) -> Verdict {
-    Verdict { retry: Retry::Never, limit, remaining: 0, reset: Span::ZERO }
+    Verdict { retry: Retry::Never, limit, remaining: 0, reset: Span::ZERO, later: Span::ZERO }
 }

@@ -68,7 +68,8 @@ impl<'a> Judging<'a> {
         let mut outcome = Outcome { at: self.at, source: self.source, ..Outcome::default() };
         for (step, verdict) in self.batch.steps().iter().zip(self.verdicts) {
             let limit = step.algorithm.capacity();
-            let open = Verdict { retry: Retry::Now, limit, remaining: limit, reset: Span::ZERO };
+            let open =
+                Verdict { retry: Retry::Now, limit, remaining: limit, reset: Span::ZERO, later: Span::ZERO };
             outcome.push(step.mode, verdict.unwrap_or(open));
         }
         outcome.charged = charged && outcome.admitted();

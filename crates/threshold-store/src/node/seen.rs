@@ -104,9 +104,16 @@ impl Seen {
                     limit,
                     remaining: entry.remaining,
                     reset: entry.full.since(now),
+                    later: Span::ZERO,
                 },
                 // Not asked: nothing says that it would refuse.
-                None => Verdict { retry: Retry::Now, limit, remaining: limit, reset: Span::ZERO },
+                None => Verdict {
+                    retry: Retry::Now,
+                    limit,
+                    remaining: limit,
+                    reset: Span::ZERO,
+                    later: Span::ZERO,
+                },
             };
             outcome.push(step.mode, verdict);
         }

@@ -281,5 +281,5 @@ fn of_whole(step: &Step, verdict: Verdict) -> Verdict {
 
 /// A share that is nothing: there are more nodes than the limit holds.
 const fn nothing(limit: u64) -> Verdict {
-    Verdict { retry: Retry::After(Span::SECOND), limit, remaining: 0, reset: Span::SECOND }
+    Verdict { retry: Retry::After(Span::SECOND), limit, remaining: 0, reset: Span::SECOND, later: Span::ZERO }
 }

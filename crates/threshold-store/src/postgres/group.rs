@@ -135,9 +135,11 @@ impl Group {
                 Algorithm::SlidingLog(_) => {
                     let entry =
                         |[_, at, cost, _]: &[i64; 4]| Entry { at: unsigned(*at), cost: unsigned(*cost) };
-                    found.add_log(step, listed.map(entry));
+                    found.add_log(step, listed.map(entry))?;
                 }
-                Algorithm::Concurrency(_) => found.add_permits(step, listed.map(|entry| self.permit(entry))),
+                Algorithm::Concurrency(_) => {
+                    found.add_permits(step, listed.map(|entry| self.permit(entry)))?;
+                }
                 _ => {
                     let number = |column: &Vec<i64>| column.get(place).copied().map(unsigned);
                     let [Some(at), Some(first), Some(second)] = columns.each_ref().map(number) else {

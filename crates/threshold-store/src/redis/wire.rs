@@ -206,8 +206,7 @@ fn log(found: &mut Found, step: &Step, bytes: &[u8]) -> Result<(), StoreError> {
         entries.push(entry);
     }
     entries.extend((live > 0).then_some(Entry { at: last, cost: live }));
-    found.add_log(step, entries);
-    Ok(())
+    found.add_log(step, entries)
 }
 
 /// The permits that the batch names, the first of the others, and what is left of those as one.
@@ -226,8 +225,7 @@ fn permits(found: &mut Found, (batch, step): (&Batch, &Step), bytes: &[u8]) -> R
     if rest > 0 {
         held.push(Permit { id: nobody(batch), expires: last, cost: rest });
     }
-    found.add_permits(step, held);
-    Ok(())
+    found.add_permits(step, held)
 }
 
 /// A permit that the batch does not name.

@@ -40,6 +40,21 @@ pub(crate) async fn drain(store: &Tested, step: Step) -> u64 {
     left
 }
 
+/// Charges and refunds batches of three partitions, each of which has a time of its own: all of it is there again.
+pub(crate) async fn refund_three_partitions(store: &Tested) {
+    for kind in COUNTED.into_iter().chain([AlgorithmKind::SlidingLog]) {
+        for round in 0..20 {
+            let subject = format!("refunded {round}");
+            let steps = [1, 2, 3].map(|partition| step(kind, 5, (&subject, partition)));
+            let outcome = store.apply(&batch(steps)).await.unwrap();
+            assert!(outcome.charged, "{kind}");
+            store.refund(&batch(steps), &outcome).await.unwrap();
+            let left = store.peek(&batch(steps)).await.unwrap();
+            assert!(left.verdicts.iter().all(|verdict| verdict.remaining == 5), "{kind}: {left:?}");
+        }
+    }
+}
+
 /// What callers were told.
 #[derive(Default)]
 pub(crate) struct Told {

@@ -183,7 +183,9 @@ fn allowed_requests_show_what_is_left() {
     let answer = ask(&server, "/both", &[("x-who", "alice")]);
     let all = |name: &str| answer.headers.iter().filter(|(of, _)| of == name).count();
     assert_eq!((all("ratelimit"), all("ratelimit-policy"), all("x-ratelimit-limit")), (2, 2, 1));
-    assert_eq!(answer.header("x-ratelimit-limit"), Some("3"), "that of the one closer to the application");
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("3"), "that of the one with the least left");
+    let answer = ask(&server, "/outer", &[("x-who", "alice")]);
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("3"), "wherever it is");
 }
 
 #[test]
@@ -234,6 +236,22 @@ fn objects_that_do_not_answer_close_or_open_the_limit() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "hello"));
 }
 
+/// Who asks may be able to choose it.
+#[test]
+fn a_cost_that_is_none_passes_no_limit_whether_it_opens_or_closes() {
+    let server = Workerd::tested();
+    for cost in ["-5", "abc", "1.5", "1e300", "9007199254740993"] {
+        for path in ["/bucket", "/open"] {
+            let answer = ask(&server, path, &[("x-who", "alice"), ("x-cost", cost)]);
+            assert_eq!(answer.status, 500, "{path} {cost}: {answer:?}");
+        }
+    }
+    let answer = ask(&server, "/bucket", &[("x-who", "alice"), ("x-cost", "0")]);
+    assert_eq!((answer.status, answer.header("ratelimit")), (200, None), "nothing is charged: {answer:?}");
+    assert_eq!(ask(&server, "/bucket", &[("x-who", "alice")]).header("x-ratelimit-remaining"), Some("2"));
+    assert_eq!(ask(&server, "/bucket", &[]).status, 500, "nobody is no key");
+}
+
 #[test]
 fn addresses_are_limited_by_their_network() {
     let server = Workerd::tested();
@@ -247,7 +265,9 @@ fn addresses_are_limited_by_their_network() {
         |address: &str| get(server.port(), &format!("/inside/address?of={}", encoded(address))).body;
     assert_eq!(network("2001:0DB8::1"), "2001:db8:0:0::/64");
     assert_eq!(network("::1"), "0:0:0:0::/64");
-    assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.1");
+    for mapped in ["::ffff:192.0.2.1", "::FFFF:c000:201", "0:0:0:0:0:ffff:192.0.2.1"] {
+        assert_eq!(network(mapped), "192.0.2.1", "{mapped}");
+    }
     assert_eq!(network("1:2:3:4:5:6:7:8"), "1:2:3:4::/64");
 }
 
@@ -274,6 +294,13 @@ fn mistakes_are_told_when_they_are_made() {
     }
     for (query, says) in [
         ("id=a%20b&rate=5/min&who=%22a%22&price=1", "id "),
+        ("id=a&who=%22a%22&price=1", "write a rate such as"),
+        ("id=a&rate=5/min&who=null&price=1", "key null: give a text"),
+        ("id=a&rate=5/min&who=[]&price=1", "key []: give a text"),
+        ("id=a&rate=5/min&who=[%22a%22,{}]&price=1", "give a text, or a list of texts"),
+        ("id=a&rate=5/min&who=%22a%22&price=1&shards=0", "shards"),
+        ("id=a&rate=5/min&who=%22a%22&price=1&shards=1.5", "shards"),
+        ("id=a&rate=5/min&who=%22a%22&price=1&shards=abc", "shards"),
         ("id=a&rate=5/min&who=%22a%22&price=0", "cost 0"),
         ("id=a&rate=5/min&who=%22a%22&price=1.5", "cost 1.5"),
         ("id=a&rate=5/min&who=%22a%22&price=-1", "cost -1"),
@@ -281,4 +308,19 @@ fn mistakes_are_told_when_they_are_made() {
         let answer = get(server.port(), &format!("/inside/consume?{query}"));
         assert!(answer.status == 500 && answer.body.contains(says), "{query}: {answer:?}");
     }
+}
+
+#[test]
+fn a_limit_that_is_spread_otherwise_is_refused() {
+    let server = Workerd::tested();
+    let ask = |shards: &str| {
+        let query = format!("id=a&rate=5per15min&who=%22a%22&price=1&shards={shards}&prefix=spread");
+        get(server.port(), &format!("/inside/consume?{query}"))
+    };
+    assert_eq!(ask("1").status, 200);
+    // Sooner or later it comes to an object that knows better.
+    let moved = (2..40).map(|shards| ask(&shards.to_string()));
+    let told = moved.filter(|answer| answer.status == 500 && answer.body.contains("is spread over")).count();
+    assert!(told > 0);
+    assert_eq!(ask("1").json()["remaining"], json!(3), "what was refused charged nothing");
 }

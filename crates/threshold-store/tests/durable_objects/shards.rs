@@ -7,7 +7,9 @@ use threshold_testkit::servers::{fresh_prefix, workerd};
 use tokio::task::JoinSet;
 
 use crate::make::batch;
-use crate::traffic::{COUNTED, admits, drain, open, stay_within_limits_of_two_partitions, step};
+use crate::traffic::{
+    COUNTED, admits, drain, open, refund_three_partitions, stay_within_limits_of_two_partitions, step,
+};
 
 fn place() -> String {
     format!("{}?prefix={}&timeout=60000", workerd(), fresh_prefix())
@@ -48,6 +50,11 @@ async fn partitions_that_share_a_shard_are_judged_as_one() {
     for step in steps {
         assert_eq!(drain(&store, step).await, 5);
     }
+}
+
+#[tokio::test]
+async fn a_refund_reaches_every_shard() {
+    refund_three_partitions(&*open(&place()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -89,6 +89,20 @@ fn it_drops_what_is_over_page_by_page_and_leaves_the_rest() {
     assert_eq!((judge(&keys('b', 1)[0]), judge(&keys('a', 1)[0])), (json!(0), json!(1)));
 }
 
+/// Each table is gone through once, however many pages the others have.
+#[test]
+fn a_short_table_waits_for_a_long_one() {
+    let server = Workerd::tested();
+    let long_ago = Some(1_000_000_000_000_000);
+    charge(&server, &keys('a', 3_500), &window(), None);
+    charge(&server, &keys('c', 4_500), &log(), long_ago);
+    get(server.port(), &format!("/inside/ring?object={OBJECT}"));
+    comes_down_to(&server, [3_500, 0, 0]);
+    // The last page of the cells may still be to come, and a second round would begin at once.
+    sleep(Duration::from_millis(500));
+    assert_eq!(look(&server)["sweeps"], json!(5), "4,500 rows are five pages");
+}
+
 #[test]
 fn what_left_a_log_leaves_its_rows_too() {
     let server = Workerd::tested();

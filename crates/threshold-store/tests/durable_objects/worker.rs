@@ -82,6 +82,10 @@ fn what_is_malformed_is_told_where_and_how_to_put_it_right() {
         (judged(json!([[1, 5]])), "batches[0][1]: write a list"),
         (judged(json!([[1, [9]]])), "batches[0][1][0]: write what it is judged by"),
         (judged(json!([[1, ["1"]]])), "batches[0][1]"),
+        (judged(json!([[1, ["4", 0, 0, 1, 3, 9]]])), "batches[0][1][0]: write what it is judged by"),
+        (judged(json!([[1, ["length", 0, 0, 1, 3, 9]]])), "batches[0][1][0]"),
+        (judged(json!([[1, ["__proto__", 0, 0, 1, 3, 9]]])), "batches[0][1][0]"),
+        (json!({ "keys": [[key]], "batches": [[1, window()]] }).to_string(), "keys[0]"),
         (judged(json!([[1, [2, 0, 0, 1, 3]]])), "a fixed window has 7 members"),
         (judged(json!([[1, [2, 4, 0, 1, 3, 9, 0]]])), "batches[0][1][1]"),
         (

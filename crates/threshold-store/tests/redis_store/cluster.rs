@@ -6,8 +6,8 @@ use threshold_testkit::servers::{Redis, RedisCluster, fresh_prefix, redis_cluste
 
 use crate::make::batch;
 use crate::traffic::{
-    COUNTED, LIMIT, Told, Traffic, admits, answers_again, drain, for_a_while, open, secret,
-    stay_within_limits_of_two_partitions, step,
+    COUNTED, LIMIT, Told, Traffic, admits, answers_again, drain, for_a_while, open, refund_three_partitions,
+    secret, stay_within_limits_of_two_partitions, step,
 };
 
 fn place() -> String {
@@ -51,6 +51,11 @@ async fn a_batch_of_several_partitions_is_charged_and_refunded_whole() {
     for step in steps {
         assert_eq!(drain(&store, step).await, 5);
     }
+}
+
+#[tokio::test]
+async fn a_refund_reaches_every_partition() {
+    refund_three_partitions(&*open(&place()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

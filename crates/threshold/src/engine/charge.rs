@@ -214,7 +214,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return Err(ChargeError::Used);
         }
         (outcome.at, outcome.charged) = (Timestamp::from_micros(receipt.at), true);
-        outcome.verdicts.iter_mut().for_each(|verdict| verdict.retry = Retry::Now);
+        outcome
+            .verdicts
+            .iter_mut()
+            .for_each(|verdict| (verdict.retry, verdict.later) = (Retry::Now, Span::ZERO));
         // If that fails, nobody knows whether it was done: the receipt stays used, which harms no limit.
         self.store.refund(batch, &outcome).await?;
         charging.asked.outcome = self.store.peek(batch).await?;
@@ -368,7 +371,7 @@ fn result(
     let about = first.planned.about;
     let receipt = seals
         .filter(|_| first.charged && outcome.source == Source::Exact)
-        .map(|seals| seals.receipt(first.step, outcome.at, charge.cost));
+        .map(|seals| seals.receipt(first.step, outcome.charged_at(first.verdict), charge.cost));
     Some(Charged {
         limit: about.limit,
         layer: matches!(charge.by, Chosen::Limit(..)).then_some(about.layer),
