@@ -16,8 +16,8 @@ pub(crate) struct ExportCloudflare {
     /// The policy.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// The zone: its id, or a Terraform reference to it such as data.cloudflare_zone.main.zone_id [default: var.zone_id,
-    /// which the file then declares].
+    /// The zone: its id, or a Terraform reference to it such as var.zone [default: var.zone_id, which the file then
+    /// declares, and the provider with it].
     #[arg(long, value_name = "ID", value_parser = zone)]
     pub(crate) zone_id: Option<Zone>,
     /// Write to this file, which must not be there yet, instead of the standard output.

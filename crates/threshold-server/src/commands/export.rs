@@ -74,7 +74,7 @@ fn tell(export: &cloudflare::Export, output: &mut Output) {
             output.labelled(Style::Quiet, "note", remark);
         }
         let plan = export.plan().name();
-        output.labelled(Style::Quiet, "note", &format!("the rules need the plan {plan} or a higher one"));
+        output.labelled(Style::Quiet, "note", &format!("the rules need at least Cloudflare's plan {plan}"));
     }
 }
 

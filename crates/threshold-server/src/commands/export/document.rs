@@ -15,10 +15,7 @@ pub(super) fn terraform(export: &Export, file: &str, zone: Option<&Zone>) -> Str
     let mut lines = heading(export, file);
     let zone = match zone {
         None => {
-            let about = Value::Text("The zone whose requests are limited.".to_owned());
-            let kind = Value::Plain("string".to_owned());
-            let variable = vec![Line::Is("description", about), Line::Is("type", kind)];
-            lines.extend([Line::Blank, Line::Block(format!("variable {}", quoted("zone_id")), variable)]);
+            lines.extend(module());
             Value::Plain("var.zone_id".to_owned())
         }
         Some(Zone::Id(id)) => Value::Text(id.clone()),
@@ -39,6 +36,24 @@ pub(super) fn terraform(export: &Export, file: &str, zone: Option<&Zone>) -> Str
     written(&lines)
 }
 
+/// What a file that is a module of its own has besides. Terraform takes it only once, so it is left out where the zone is
+/// one that some other file knows.
+fn module() -> Body {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let provider =
+        vec![Line::Is("source", text("cloudflare/cloudflare")), Line::Is("version", text("~> 5.0"))];
+    let providers = vec![Line::Is("cloudflare", Value::Object(provider))];
+    let terraform = vec![Line::Block("required_providers".to_owned(), providers)];
+    let about = text("The zone whose requests are limited.");
+    let variable = vec![Line::Is("description", about), Line::Is("type", Value::Plain("string".to_owned()))];
+    vec![
+        Line::Blank,
+        Line::Block("terraform".to_owned(), terraform),
+        Line::Blank,
+        Line::Block(format!("variable {}", quoted("zone_id")), variable),
+    ]
+}
+
 fn heading(export: &Export, file: &str) -> Body {
     let mut lines = vec![
         Line::Comment(format!(
@@ -48,7 +63,7 @@ fn heading(export: &Export, file: &str) -> Body {
         Line::Comment(
             "Made by `threshold export cloudflare`: change the policy, and make it anew.".to_owned(),
         ),
-        Line::Comment(format!("Needs the plan {} or a higher one.", export.plan().name())),
+        Line::Comment(format!("Needs at least Cloudflare's plan {}.", export.plan().name())),
         Line::Comment(String::new()),
         Line::Comment("What differs from the policy, in all rules:".to_owned()),
     ];
