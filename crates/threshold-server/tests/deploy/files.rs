@@ -71,8 +71,12 @@ print(next(one for one in documents if one['kind'] == 'ConfigMap')['data']['poli
     let folder = Folder::new();
     let policy = folder.path().join("policy.toml");
     std::fs::write(&policy, runs("deploy/bin/python", &["-c", PRINTS])).unwrap();
-    let said = runs(env!("CARGO_BIN_EXE_threshold"), &["check", "--strict", policy.to_str().unwrap()]);
-    assert!(said.contains("can be used; 1 limit, 0 warnings"), "{said}");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_threshold"));
+    check.args(["check", "--strict"]).arg(&policy).env("THRESHOLD_STORE", "postgres://a@b/c");
+    check.env("THRESHOLD_SECRET", "0123456789abcdef0123456789abcdef");
+    let ran = check.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("can be used; 1 limit, 0 warnings"), "{said}");
 }
 
 #[test]

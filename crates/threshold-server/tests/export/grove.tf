@@ -1,6 +1,6 @@
 # The limits of the edge of examples/policies/grove.toml, for Cloudflare's Terraform provider 5.
 # Made by `threshold export cloudflare`: change the policy, and make it anew.
-# Needs the plan Enterprise or a higher one.
+# Needs at least Cloudflare's plan Enterprise.
 #
 # What differs from the policy, in all rules:
 # - each data centre of Cloudflare counts by itself and may be seconds late: these rules are a shield,
@@ -9,6 +9,15 @@
 # - addresses are what Cloudflare takes for `ip.src`; the policy counts IPv6 by /64
 # - bodies are sent as application/json, without `resetAt`, and `retryAfter` is the whole block
 # - overrides are not in the policy, and not in these rules
+
+terraform {
+  required_providers {
+    cloudflare = {
+      source  = "cloudflare/cloudflare"
+      version = "~> 5.0"
+    }
+  }
+}
 
 variable "zone_id" {
   description = "The zone whose requests are limited."
