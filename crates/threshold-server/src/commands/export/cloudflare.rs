@@ -170,7 +170,7 @@ fn counted(rate: &Rate, cost: u64, notes: &mut Vec<String>) -> Result<(u64, u64)
             rate.period()
         )),
         std::cmp::Ordering::Greater => notes.push(format!(
-            "Cloudflare has no period of {}: it counts {shown}, the same rate, and lets {requests} come at once",
+            "Cloudflare has no period of {}: it counts {shown}, no higher a rate, and lets {requests} come at once",
             rate.period()
         )),
         std::cmp::Ordering::Equal if scaled % whole > 0 => {

@@ -33,7 +33,7 @@ fn a_rate_is_kept_or_lowered_and_what_differs_is_told() {
         ("100/hour", (3600, 100), &[]),
         ("500/day", (65_535, 379), &["no period of 1d: it counts 379 per 65535 s, which is no more"]),
         ("60 per 7min", (300, 42), &["no period of 7min"]),
-        ("20/s", (10, 200), &["the same rate, and lets 200 come at once"]),
+        ("20/s", (10, 200), &["no higher a rate, and lets 200 come at once"]),
         ("100/min burst 10", (60, 100), &["the burst of 10 is not kept: 100 may come at once"]),
         ("100/min burst 100", (60, 100), &[]),
     ] {
