@@ -186,13 +186,9 @@ fn kept(limit: &Limit, rate: &Rate, requests: u64, notes: &mut Vec<String>) {
     if let Some(burst) = rate.burst().filter(|burst| *burst != rate.count()) {
         notes.push(format!("the burst of {burst} is not kept: {requests} may come at once"));
     }
-    match limit.algorithm.as_ref().map(|kind| kind.value) {
-        Some(
-            kind @ (AlgorithmKind::CalendarWindow | AlgorithmKind::SlidingWindow | AlgorithmKind::SlidingLog),
-        ) => {
-            notes.push(format!("{kind} is not kept: Cloudflare's windows are its own"));
-        }
-        _ => {}
+    let plain = [AlgorithmKind::TokenBucket, AlgorithmKind::FixedWindow];
+    if let Some(kind) = limit.algorithm.as_ref().map(|kind| kind.value).filter(|kind| !plain.contains(kind)) {
+        notes.push(format!("{kind} is not kept: Cloudflare's windows are its own"));
     }
 }
 

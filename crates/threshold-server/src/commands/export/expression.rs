@@ -164,7 +164,7 @@ fn literal(segment: &str, case: Case) -> Option<String> {
     for byte in segment.bytes() {
         match byte {
             byte if byte.is_ascii_alphanumeric() || b"-._~!$&'()+,=:@".contains(&byte) => {
-                sent.push(byte.into())
+                sent.push(byte.into());
             }
             byte => sent.push_str(&format!("%{byte:02X}")),
         }

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use super::*;
 
 const ROUTES: &str = "[routes]\na = \"* /a/**\"\nb = \"POST /b\"\nall = \"* /**\"\nwide = \"* /*/b/**\"\n";

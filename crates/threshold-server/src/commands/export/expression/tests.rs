@@ -1,5 +1,4 @@
 //! The conditions are judged by a reader of their own, beside the routes that they stand for.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use threshold::route::{Path, Routes};
 
