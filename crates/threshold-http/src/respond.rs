@@ -28,7 +28,7 @@ use http_body_util::Full;
 use serde_json::{Map, Value as Json, json};
 use threshold::engine::{Decision, Quota, Reason, Refusal, RefusedBy};
 use threshold::policy::Layer;
-use threshold::{Retry, Span, Timestamp};
+use threshold::{Rate, Retry, Span, Timestamp};
 
 pub use grpc::is_grpc;
 pub use headers::Notes;
@@ -116,6 +116,15 @@ impl Answer {
             answer.put("remaining", json!(decision.quota().map_or(0, |quota| quota.remaining)));
         }
         Some(answer)
+    }
+
+    /// What a request over the limit called `limit` is told, as far as that is known before it comes: for those who enforce
+    /// a limit in our place.
+    #[must_use]
+    pub fn over_limit(limit: &str, error: &str, rate: Rate) -> Self {
+        let answer = Self::of_type(QUOTA_EXCEEDED, StatusCode::TOO_MANY_REQUESTS, error);
+        let answer = answer.with("detail", format!("the limit {limit} allows {rate}"));
+        answer.with("violated-policies", json!([limit]))
     }
 
     /// What a request is told that was to be held back and found no place: an ordinary refusal.
@@ -248,9 +257,7 @@ impl Answer {
 
 /// Over a limit for now.
 fn over(by: &RefusedBy) -> Answer {
-    let mut answer = Answer::of_type(QUOTA_EXCEEDED, StatusCode::TOO_MANY_REQUESTS, by.error);
-    answer.put("detail", json!(format!("the limit {} allows {}", by.limit, by.rate)));
-    answer.put("violated-policies", json!([by.limit]));
+    let mut answer = Answer::over_limit(by.limit, by.error, by.rate);
     match by.layer {
         Layer::Tenant => {
             by.category.into_iter().for_each(|category| answer.put("category", json!(category)));

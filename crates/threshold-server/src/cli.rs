@@ -4,6 +4,7 @@ mod analytics;
 mod bans;
 mod common;
 mod doctor;
+mod export;
 mod lockouts;
 mod overrides;
 mod serve;
@@ -17,6 +18,7 @@ pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
 pub(crate) use doctor::Doctor;
+pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
@@ -39,6 +41,7 @@ Examples:
   threshold check policy.toml              what the policy promises, and what looks wrong
   threshold schema > policy.schema.json    for editors
   threshold doctor --config policy.toml    whether store, ledger and secret are well, and what to do
+  threshold export cloudflare --config policy.toml > edge.tf    the edge's limits as rules for Cloudflare
   threshold bans list                      who is kept out, until when and why
   threshold bans add --address 203.0.113.7 --for 24h --reason \"scraping\"
   threshold bans lift --address 203.0.113.7
@@ -60,6 +63,9 @@ pub(crate) enum Command {
     Schema,
     /// Look at the policy, the store and the ledger, and say what is not well.
     Doctor(Doctor),
+    /// Write limits in the language of somebody else who enforces them.
+    #[command(subcommand)]
+    Export(Export),
     /// List, impose and lift bans, shadows and cooldowns.
     #[command(subcommand)]
     Bans(Bans),

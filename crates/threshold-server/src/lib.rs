@@ -70,6 +70,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Schema => commands::schema(&mut output),
             Command::Doctor(doctor) => commands::doctor(&doctor, &mut output),
+            Command::Export(export) => commands::export(&export, &mut output),
             Command::Bans(bans) => commands::bans(&bans, &mut output),
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use crate::config;
 
 pub(crate) use table::table;
-pub(crate) use text::{harmless, harmless_json, left};
+pub(crate) use text::{harmless, harmless_json, is_harmful, left};
 
 /// The standard output and the standard error.
 pub(crate) struct Output {

@@ -17,6 +17,5 @@ mod api {
     mod idempotency;
     mod keys;
     mod login;
-    mod proxies;
     mod refund;
 }

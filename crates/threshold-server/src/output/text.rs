@@ -24,7 +24,7 @@ pub(crate) fn harmless_json(document: &str) -> String {
 }
 
 /// Control characters, ends of lines and paragraphs, and what changes the direction of writing: all below U+10000.
-fn is_harmful(c: char) -> bool {
+pub(crate) fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

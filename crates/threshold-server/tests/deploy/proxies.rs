@@ -1,4 +1,4 @@
-//! Real proxies that ask before they hand a request on.
+//! Real proxies that ask before they hand a request on, or stand before the gateway, with the files that are handed out.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -17,74 +17,64 @@ const POLICY: &str = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\nclient_ip =
     [[limit]]\nid = \"twenty\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"20/day\"\n\
     [[limit]]\nid = \"reports\"\nlayer = \"endpoint\"\nroute = \"reports\"\nper = \"ip\"\nrate = \"1/day\"\n";
 
-/// What is answered to a refused request is what the decision says: nginx itself passes on nothing but 401 and 403.
-const NGINX: &str = r#"
-daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
-events { worker_connections 1024; }
-http {
-  access_log off;
-  client_body_temp_path tmp/b; proxy_temp_path tmp/p; fastcgi_temp_path tmp/f; uwsgi_temp_path tmp/u;
-  scgi_temp_path tmp/s;
-  server {
-    listen PROXY backlog=1024;
-    location / {
-      auth_request /_limit;
-      auth_request_set $limit_status $upstream_http_x_threshold_status;
-      auth_request_set $limit_retry $upstream_http_retry_after;
-      error_page 403 = @denied;
-      proxy_pass http://APPLICATION;
-    }
-    location = /_limit {
-      internal;
-      proxy_pass http://API/v1/forward-auth?deny=403;
-      proxy_pass_request_body off;
-      proxy_set_header Content-Length "";
-      proxy_set_header X-Original-URI $request_uri;
-      proxy_set_header X-Original-Method $request_method;
-      proxy_set_header X-Original-Host $host;
-      proxy_set_header X-Original-Content-Length $content_length;
-      proxy_set_header X-Forwarded-For $remote_addr;
-      proxy_set_header X-Forwarded-Uri "";
-      proxy_set_header X-Forwarded-Method "";
-      proxy_set_header X-Forwarded-Host "";
-    }
-    location @denied {
-      internal;
-      default_type application/problem+json;
-      add_header Retry-After $limit_retry always;
-      if ($limit_status = 429) { return 429 '{"status":429}'; }
-      return 403;
-    }
-  }
-}
-"#;
-
-/// A connection for each question: without `keepalive off`, Caddy before its change 7859 may keep a connection to the
-/// application among those to the API, and then takes the application's own answer for a decision.
-const CADDY: &str = "
-{
-  admin off
-  auto_https off
-}
-http://PROXY {
-  bind HOST
-  forward_auth API {
-    uri /v1/forward-auth?
-    transport http {
-      keepalive off
-    }
-  }
-  reverse_proxy APPLICATION
-}
-";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Nginx,
     Caddy,
+    Haproxy,
 }
 
-const KINDS: [Kind; 2] = [Kind::Nginx, Kind::Caddy];
+const KINDS: [Kind; 3] = [Kind::Nginx, Kind::Caddy, Kind::Haproxy];
+
+/// Where everything is in a test.
+struct Addresses {
+    proxy: SocketAddr,
+    application: SocketAddr,
+    gateway: SocketAddr,
+    api: SocketAddr,
+    admin: SocketAddr,
+}
+
+/// The file of `kind` with other addresses in it, and what a program needs besides to run in a folder of its own.
+fn settings(kind: Kind, at: &Addresses) -> String {
+    let (name, changes) = match kind {
+        Kind::Nginx => ("nginx.conf", vec![("listen 80;", format!("listen {} backlog=1024;", at.proxy))]),
+        Kind::Caddy => {
+            ("Caddyfile", vec![("example.com {", format!("http://{} {{\nbind {}", at.proxy, at.proxy.ip()))])
+        }
+        Kind::Haproxy => {
+            let server = format!("server one {} check port {} ", at.gateway, at.admin.port());
+            (
+                "haproxy.cfg",
+                vec![
+                    ("bind :80", format!("bind {}", at.proxy)),
+                    ("server one 127.0.0.1:8080 check port 8083 ", server),
+                ],
+            )
+        }
+    };
+    let mut text = super::file(name);
+    for (from, to) in changes {
+        assert!(text.contains(from), "{name}: {from}");
+        text = text.replace(from, &to);
+    }
+    let text = text.replace("127.0.0.1:3000", &at.application.to_string());
+    let text = text.replace("127.0.0.1:8082", &at.api.to_string());
+    match kind {
+        Kind::Nginx => format!("{NGINX_AROUND}{text}}}\n"),
+        Kind::Caddy => format!("{{\nadmin off\nauto_https off\n}}\n{text}"),
+        Kind::Haproxy => text,
+    }
+}
+
+/// What stands around a file of conf.d.
+const NGINX_AROUND: &str = "daemon off; pid nginx.pid; error_log stderr warn; worker_processes 1;
+events { worker_connections 1024; }
+http {
+access_log off;
+client_body_temp_path tmp/b; proxy_temp_path tmp/p; fastcgi_temp_path tmp/f; uwsgi_temp_path tmp/u;
+scgi_temp_path tmp/s;
+";
 
 /// A proxy before an application; both are gone when it is dropped.
 struct Proxy {
@@ -106,19 +96,17 @@ impl Drop for Proxy {
 
 impl Proxy {
     async fn start(kind: Kind) -> Self {
-        let (application, server, folder) =
-            (Application::plain().await, Server::with(POLICY, &[], &[]), Folder::new());
+        let (application, folder) = (Application::plain().await, Folder::new());
+        let server = Server::start(POLICY, application.address);
         let address = free_address();
-        let (name, template) = match kind {
-            Kind::Nginx => ("nginx.conf", NGINX),
-            Kind::Caddy => ("Caddyfile", CADDY),
+        let at = Addresses {
+            proxy: address,
+            application: application.address,
+            gateway: server.gateway,
+            api: server.api,
+            admin: server.admin,
         };
-        let settings = template
-            .replace("PROXY", &address.to_string())
-            .replace("HOST", &address.ip().to_string())
-            .replace("APPLICATION", &application.address.to_string())
-            .replace("API", &server.api.to_string());
-        std::fs::write(folder.path().join(name), settings).unwrap();
+        std::fs::write(folder.path().join("proxy.conf"), settings(kind, &at)).unwrap();
         std::fs::create_dir(folder.path().join("tmp")).unwrap();
         let child = command(kind, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child =
@@ -147,14 +135,16 @@ fn command(kind: Kind, folder: &Folder) -> Command {
     let mut command = match kind {
         Kind::Nginx => Command::new("nginx"),
         Kind::Caddy => Command::new("caddy"),
+        Kind::Haproxy => Command::new("haproxy"),
     };
     command.current_dir(folder.path());
     match kind {
-        Kind::Nginx => command.arg("-p").arg(folder.path()).args(["-c", "nginx.conf"]),
+        Kind::Nginx => command.arg("-p").arg(folder.path()).args(["-c", "proxy.conf"]),
         Kind::Caddy => command
-            .args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"])
+            .args(["run", "--config", "proxy.conf", "--adapter", "caddyfile"])
             .env("XDG_CONFIG_HOME", folder.path())
             .env("XDG_DATA_HOME", folder.path()),
+        Kind::Haproxy => command.args(["-db", "-f", "proxy.conf"]),
     };
     command
 }
@@ -200,7 +190,7 @@ async fn a_client_of_a_proxy_is_told_to_come_back_later() {
         assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1, "{kind:?}");
         assert_eq!(refused.header("content-type"), "application/problem+json");
         assert_eq!(refused.json()["status"], 429);
-        if kind == Kind::Caddy {
+        if kind != Kind::Nginx {
             assert_eq!(refused.json()["error"], json!("endpoint_rate_limited"), "the whole problem");
         }
         assert_eq!(proxy.application.count(), 1, "{kind:?}");
