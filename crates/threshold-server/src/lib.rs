@@ -5,7 +5,9 @@
 //! | `app` | a server at work: what it is made of, how it starts and stops |
 //! | `gateway` | the reverse proxy |
 //! | `api` | the decision API |
-//! | `workers` | the threads that both are served by |
+//! | `resp` | the same for clients of Redis |
+//! | `described`, `keys` | requests as programs describe them, and the keys of those programs |
+//! | `workers` | the threads that all are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
@@ -25,13 +27,16 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod described;
 mod engine;
 mod gateway;
 mod health;
+mod keys;
 mod late;
 mod log;
 mod output;
 mod reload;
+mod resp;
 mod source;
 mod workers;
 
@@ -42,6 +47,15 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use output::Output;
+
+/// What comes from strangers, for fuzzers: not a part of the interface.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Reads `bytes` as a client of Redis sends them.
+    pub fn resp(bytes: &[u8]) {
+        crate::resp::parse::fuzz(bytes);
+    }
+}
 
 /// How a command ends, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
