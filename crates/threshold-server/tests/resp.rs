@@ -5,6 +5,12 @@
 mod support;
 
 mod resp {
+    mod clients;
     mod commands;
     mod common;
+    mod crowd;
+    mod keys;
+    mod policy;
+    mod throttle;
+    mod wire;
 }

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with a policy and nothing but memory.
 pub(super) fn serve(policy: &str) -> Server {
-    Server::with(policy, &["--gateway", "off"], &[])
+    Server::with(policy, &[], &[])
 }
 
 /// A connection, and what came on it that was not read yet.
