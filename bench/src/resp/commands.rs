@@ -30,7 +30,7 @@ impl Asked {
     /// nobody is refused; with `live`, what is charged is felt for a day.
     pub(super) fn of(name: &str, script: &str, live: bool) -> Outcome<Self> {
         let words = |text: &str| text.split(' ').map(|word| word.replace("KEY", "")).collect();
-        let rate = if live { "1000000 100 86400" } else { "1000000 1000000 1" };
+        let rate = if live { "100000 100 86400" } else { "1000000 1000000 1" };
         Ok(match name {
             OURS | BARE | CELL => {
                 Self { words: words(&format!("CL.THROTTLE KEY {rate}")), begins: b"*5\r\n:0\r\n" }

@@ -8,7 +8,6 @@ use std::future::ready;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
-use smallvec::SmallVec;
 use threshold::engine::{AdhocCharge, Engine};
 use threshold::{Clock, Ledger, Store};
 
@@ -42,8 +41,8 @@ pub(super) struct Round<'e, 'o, S, C, L> {
     engine: &'e Engine<S, C, L>,
     shared: &'e Shared,
     settings: &'o Settings,
+    session: &'o mut Session,
     out: &'o mut Vec<u8>,
-    ahead: SmallVec<[Throttle; AHEAD]>,
     /// Replies that have to be waited for, and those behind them.
     waiting: Vec<Answering<'e>>,
 }
@@ -52,19 +51,19 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
     pub(super) fn new(
         engine: &'e Engine<S, C, L>,
         (shared, settings): (&'e Shared, &'o Settings),
-        out: &'o mut Vec<u8>,
+        (session, out): (&'o mut Session, &'o mut Vec<u8>),
     ) -> Self {
-        Self { engine, shared, settings, out, ahead: SmallVec::new(), waiting: Vec::new() }
+        Self { engine, shared, settings, session, out, waiting: Vec::new() }
     }
 
     /// Begins the commands in `bytes`: how many bytes they had, what comes next, and what is still to be waited for.
-    pub(super) fn begin(mut self, session: &mut Session, bytes: &[u8]) -> (usize, Next, Vec<Answering<'e>>) {
+    pub(super) fn begin(mut self, bytes: &[u8]) -> (usize, Next, Vec<Answering<'e>>) {
         let (mut used, mut words) = (0, Words::new());
         let next = loop {
             if self.out.len() >= ANSWERS || self.waiting.len() >= TOGETHER {
                 break Next::GoOn;
             }
-            match parse(&bytes[used..], session.most(self.settings), &mut words) {
+            match parse(&bytes[used..], self.session.most(self.settings), &mut words) {
                 Parsed::Partial(least) => break Next::Read(least),
                 Parsed::Lost(lost) => {
                     self.settle();
@@ -73,7 +72,7 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
                 }
                 Parsed::Command(length) => used += length,
             }
-            if !words.is_empty() && !self.command(session, &words) {
+            if !words.is_empty() && !self.command(&words) {
                 break Next::End;
             }
         };
@@ -82,11 +81,11 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
     }
 
     /// Begins one command; false if it was the last one.
-    fn command(&mut self, session: &mut Session, words: &Words<'_>) -> bool {
+    fn command(&mut self, words: &Words<'_>) -> bool {
         let command = Command::of(&words[0]);
-        let admitted = session.admitted(self.settings);
+        let admitted = self.session.admitted(self.settings);
         if let (Command::Throttle(manner), true) = (command, admitted) {
-            self.throttle(session, manner, words);
+            self.throttle(manner, words);
             return true;
         }
         self.settle();
@@ -94,9 +93,13 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
             self.say(|out| write::error(out, "NOAUTH Authentication required; AUTH with one of [api].keys"));
             return true;
         }
-        let (engine, surface) = (self.engine, (self.shared, self.settings));
-        let mut begun = Begun::Answered;
-        self.say(|out| begun = begin(engine, surface, session, (command, words), out));
+        // Behind those that are waited for, if there are any.
+        let mut reply = Vec::new();
+        let out = if self.waiting.is_empty() { &mut *self.out } else { &mut reply };
+        let begun = begin(self.engine, (self.shared, self.settings), self.session, (command, words), out);
+        if !reply.is_empty() {
+            self.waiting.push(Box::pin(ready(reply)));
+        }
         match begun {
             Begun::Answered => true,
             Begun::Ended => false,
@@ -108,12 +111,12 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
     }
 
     #[inline]
-    fn throttle(&mut self, session: &mut Session, manner: Manner, words: &Words<'_>) {
-        match throttle::read(self.engine, &mut session.ready, manner, words) {
+    fn throttle(&mut self, manner: Manner, words: &Words<'_>) {
+        match throttle::read(self.engine, &mut self.session.ready, manner, words) {
             Ok(throttle) => {
                 self.engine.prefetch_adhoc(&throttle.charge);
-                self.ahead.push(throttle);
-                if self.ahead.len() == AHEAD {
+                self.session.ahead.push(throttle);
+                if self.session.ahead.len() == AHEAD {
                     self.settle();
                 }
             }
@@ -126,14 +129,15 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
 
     /// Makes the charges that were read.
     fn settle(&mut self) {
-        for throttle in std::mem::take(&mut self.ahead) {
+        for throttle in &self.session.ahead {
             // Whoever comes behind somebody who waits is not decided before it.
             let at_once = self.waiting.is_empty() && !throttle.looks;
             match at_once.then(|| self.engine.charge_adhoc_at_once(&throttle.charge)).flatten() {
                 Some(charged) => throttle::reply(self.out, throttle.manner, false, &charged),
-                None => self.waiting.push(throttled(self.engine, throttle)),
+                None => self.waiting.push(throttled(self.engine, *throttle)),
             }
         }
+        self.session.ahead.clear();
     }
 
     /// Has a reply written behind those before it.

@@ -93,13 +93,18 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
         if received.capacity() == received.len() || received.is_empty() {
             make_room(&mut received);
         }
+        let mut last = false;
         tokio::select! {
             biased;
+            () = told.as_mut() => {
+                // What has reached us already is still answered.
+                last = true;
+                let _ = stream.try_read_buf(&mut received);
+            }
             read = stream.read_buf(&mut received) => match read {
                 Ok(0) | Err(_) => return,
                 Ok(_) => busy = true,
             },
-            () = told.as_mut() => return,
             () = patience.as_mut() => {
                 if begun || !std::mem::take(&mut busy) {
                     return;
@@ -114,6 +119,9 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
                 Next::Read(least) => needed = least,
                 Next::GoOn => {}
             }
+        }
+        if last {
+            return hang_up(stream).await;
         }
         // Commands that come one behind the other may end anywhere; one alone has to come to its end.
         let waits = received.len() == before && before > 0;
@@ -135,7 +143,7 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
     loop {
         let (used, next, waiting) = {
             let settings = shared.settings.load();
-            Round::new(engine, (shared, &settings), out).begin(session, received)
+            Round::new(engine, (shared, &settings), (session, out)).begin(received)
         };
         if !waiting.is_empty() {
             finish(waiting, out).await;

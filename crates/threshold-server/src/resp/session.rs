@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::Settings;
 use super::parse::{COMMAND_BYTES, Words};
-use super::throttle::Ready;
+use super::throttle::{Ready, Throttle};
 use super::write::{self, Version, quoted};
 use crate::keys::Caller;
 
@@ -25,6 +25,8 @@ pub(super) struct Session {
     library: [Vec<u8>; 2],
     /// The rates that it asks by.
     pub(super) ready: Ready,
+    /// Charges that were read and not made yet; none between two rounds.
+    pub(super) ahead: Vec<Throttle>,
 }
 
 impl Session {
@@ -37,6 +39,7 @@ impl Session {
             name: Vec::new(),
             library: [Vec::new(), Vec::new()],
             ready: Ready::default(),
+            ahead: Vec::new(),
         }
     }
 

@@ -28,11 +28,13 @@ async function ask(version) {
 async function main() {
   await ask(2);
   await ask(3);
-  const stranger = createClient({ url: `redis://127.0.0.1:${port}`, disableOfflineQueue: true });
+  const stranger = createClient({ socket: { host: "127.0.0.1", port: Number(port), reconnectStrategy: false } });
   stranger.on("error", () => {});
-  await stranger.connect();
-  await assert.rejects(stranger.ping(), /NOAUTH/);
-  await stranger.close();
+  await assert.rejects(async () => {
+    await stranger.connect();
+    await stranger.ping();
+  }, /NOAUTH/);
+  stranger.destroy();
   console.log("well");
 }
 

@@ -8,6 +8,7 @@ use crate::support::server::Server;
 
 const POLICY: &str = r#"
 [identity]
+tenant = { header = "x-tenant" }
 unknown_tier = "free"
 
 [routes]

@@ -61,13 +61,13 @@ fn a_pipeline_is_answered_in_its_order() {
     let mut wire = Wire::to(server.resp);
     let mut bytes = Vec::new();
     for number in 0..1_000 {
-        bytes.extend(command(&["CL.THROTTLE", "order", "4999", "1", "86400"]));
+        bytes.extend(command(&["CL.THROTTLE", "order", "4999", "100", "86400"]));
         match number % 4 {
             // Those that are waited for, among those that are not.
-            0 => bytes.extend(command(&["CL.THROTTLE", "order", "4999", "1", "86400", "0"])),
+            0 => bytes.extend(command(&["CL.THROTTLE", "order", "4999", "100", "86400", "0"])),
             1 => bytes.extend(command(&["THRESHOLD.CONSUME", "p", "order"])),
             2 => bytes.extend(command(&["ECHO", &number.to_string()])),
-            _ => bytes.extend(command(&["CL.THROTTLE", "order", "x", "1", "86400"])),
+            _ => bytes.extend(command(&["CL.THROTTLE", "order", "x", "100", "86400"])),
         }
     }
     wire.send(bytes);
