@@ -15,10 +15,10 @@ unknown_tier = "free"
 reports = "* /reports/**"
 
 [tiers.free]
-exports = "2/hour"
+exports = "200/hour"
 
 [tiers.paid]
-exports = "20/hour"
+exports = "2000/hour"
 
 [[limit]]
 id = "uploads"
@@ -77,9 +77,9 @@ async fn a_limit_is_the_same_for_the_decision_api() {
     assert_eq!(wire.ask("THRESHOLD.RESET uploads alice"), ok());
     assert_eq!(wire.ask("THRESHOLD.PEEK uploads alice").get("remaining"), Reply::Integer(10));
     // Somebody else's, and a limit by tiers.
-    assert_eq!(wire.ask("THRESHOLD.CONSUME exports acme").get("capacity"), Reply::Integer(2));
-    assert_eq!(wire.ask("THRESHOLD.CONSUME exports acme 3 TIER paid").get("capacity"), Reply::Integer(20));
-    assert_eq!(wire.ask("THRESHOLD.PEEK exports acme tier paid").get("remaining"), Reply::Integer(16));
+    assert_eq!(wire.ask("THRESHOLD.CONSUME exports acme").get("capacity"), Reply::Integer(200));
+    assert_eq!(wire.ask("THRESHOLD.CONSUME exports acme 3 TIER paid").get("capacity"), Reply::Integer(2_000));
+    assert_eq!(wire.ask("THRESHOLD.PEEK exports acme tier paid").get("remaining"), Reply::Integer(1_996));
 }
 
 #[test]
