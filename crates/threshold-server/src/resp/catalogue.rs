@@ -64,7 +64,7 @@ pub(super) fn command(version: Version, words: &Words<'_>, out: &mut Vec<u8>) {
         None => infos(&COMMANDS.iter().map(Some).collect::<Vec<_>>(), out),
         Some(b"INFO") if names.is_empty() => infos(&COMMANDS.iter().map(Some).collect::<Vec<_>>(), out),
         Some(b"INFO") => infos(&names.iter().map(|name| find(name)).collect::<Vec<_>>(), out),
-        Some(b"COUNT") => write::integer(out, COMMANDS.len().cast_signed() as i64),
+        Some(b"COUNT") => write::integer(out, i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX)),
         Some(b"LIST") => {
             write::array(out, COMMANDS.len());
             COMMANDS.iter().for_each(|about| write::bulk(out, about.name.as_bytes()));

@@ -211,9 +211,8 @@ fn escaped(rest: &[u8]) -> Result<(u8, &[u8]), Lost> {
     Ok((byte, behind))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a hexadecimal digit is below 16")]
 fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).map(|value| value as u8)
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Reads all of `bytes` as a connection does, and sees that what the parser says is so.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::{Buf as _, BytesMut};
 use threshold::engine::Engine;
 use threshold::{Clock, Ledger, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,7 +19,7 @@ use super::session::Session;
 use crate::workers::told;
 
 /// How much is read at once at first, and at most.
-const READ: usize = 4 * 1024;
+const READ: usize = 8 * 1024;
 const READ_MOST: usize = 64 * 1024;
 /// How long a connection is kept without a command; it may be twice that. Clients keep theirs in pools.
 const KEPT: Duration = Duration::from_secs(300);
@@ -84,15 +83,13 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
     (mut stream, mut session): (TcpStream, Session),
     mut stopped: watch::Receiver<bool>,
 ) {
-    let (mut received, mut out) = (BytesMut::with_capacity(READ), Vec::new());
+    let (mut received, mut out) = (Vec::with_capacity(READ), Vec::new());
     let mut told = pin!(told(&mut stopped));
     let mut patience = pin!(tokio::time::sleep(KEPT));
     // Whether something came since the last time, whether a command has begun to come, and how many bytes it needs at least.
     let (mut busy, mut begun, mut needed) = (false, false, 1);
     loop {
-        if received.capacity() == received.len() || received.is_empty() {
-            make_room(&mut received);
-        }
+        make_room(&mut received);
         let mut last = false;
         tokio::select! {
             biased;
@@ -137,7 +134,7 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
     engine: &Engine<S, C, L>,
     shared: &Shared,
     (stream, session): (&mut TcpStream, &mut Session),
-    received: &mut BytesMut,
+    received: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) -> Next {
     loop {
@@ -148,7 +145,8 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
         if !waiting.is_empty() {
             finish(waiting, out).await;
         }
-        received.advance(used);
+        // What is left is a part of one command, as a rule.
+        received.drain(..used);
         if !out.is_empty() {
             match tokio::time::timeout(PATIENCE, stream.write_all(out)).await {
                 Ok(Ok(())) => out.clear(),
@@ -163,13 +161,14 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
     }
 }
 
-/// Makes room for what comes: more for who fills it, and no more than needed for who is idle.
-fn make_room(received: &mut BytesMut) {
-    let full = received.capacity();
-    if received.is_empty() && full > READ_MOST {
-        *received = BytesMut::new();
+/// Makes room for what comes: as much again for who has filled it, and no more than needed for who is idle.
+fn make_room(received: &mut Vec<u8>) {
+    if received.is_empty() && received.capacity() > READ_MOST {
+        *received = Vec::new();
     }
-    received.reserve(if received.is_empty() { READ } else { full.clamp(READ, READ_MOST) });
+    if received.capacity() - received.len() < READ / 8 {
+        received.reserve_exact(received.len().clamp(READ, READ_MOST));
+    }
 }
 
 /// Ends a connection so that its last answer is read.

@@ -14,7 +14,7 @@ fn everybody_is_answered() {
     assert!(wire.ask("ECHO").error().contains("write ECHO message"));
     assert!(wire.ask("PING a b").error().contains("write PING [message]"));
     assert!(wire.ask("GET k").error().starts_with("ERR unknown command 'GET'"));
-    assert!(wire.ask(&"X".repeat(100)).error().contains("XXX...'"));
+    assert!(wire.ask(&"A".repeat(100)).error().contains("AAA...'"));
     assert!(wire.ask("AUTH key").error().contains("without any keys configured"));
     assert!(wire.ask("INFO").text().contains("redis_version:7"));
     assert_eq!(wire.ask("QUIT"), ok());
