@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Outcome;
 use crate::gateway::client::{Gaps, Order};
 use crate::peers::Kind;
-use crate::websocket;
+use crate::{resp, websocket};
 
 pub(crate) const HELP: &str = "\
 Measures Threshold and its peers in one run and prints their ratios.
@@ -17,6 +17,8 @@ Usage: cargo xtask bench [OPTIONS]
        cargo xtask bench gateway [--quick] [--rounds N] [--seconds N] [--only NAMES]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
+                                 [--binary FILE] [--out DIR]
+       cargo xtask bench resp [--quick] [--rounds N] [--seconds N] [--redis-cell FILE]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench stores [--quick] [--rounds N] [--seconds N] [--only NAMES] [--out DIR]
 
@@ -31,11 +33,13 @@ Options:
                    run never replaces the committed figures)
   --help           this text
 
-Options of gateway, api, websocket and stores:
+Options of gateway, api, websocket, resp and stores:
   --rounds N       rounds, every server once in each (default 6, at least 3)
   --seconds N      time of one measurement (default 2)
   --only NAMES     gateway: only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and
                    always runs); stores: only these stores: sqlite,postgres,redis
+  --redis-cell FILE  resp: its module, libredis_cell.so, to be measured as well; without it a script in Lua
+                   stands in
   --binary FILE    this `threshold` instead of the one that is built from the repository
   --out DIR        where gateway.md and gateway.json go, and so on (as above; a part of the proxies or
                    another binary is a partial run)
@@ -50,6 +54,7 @@ Examples:
   cargo xtask bench gateway                  the gateway beside other proxies; about three minutes
   cargo xtask bench api                      decisions over HTTP beside other servers; about a minute
   cargo xtask bench websocket                WebSocket messages with limits and without; about two minutes
+  cargo xtask bench resp                     decisions by CL.THROTTLE beside Redis and others; about four minutes
   cargo xtask bench stores                   stores beside the plainest way to decide there; about five minutes
 ";
 
@@ -64,6 +69,9 @@ pub(crate) enum Command {
     Api(ServerArgs),
     WebSocket(ServerArgs),
     Stores(ServerArgs),
+    Resp(ServerArgs),
+    /// Hidden: the child process that sends commands and counts replies.
+    RespClient(resp::client::Order),
     /// Hidden: the child process that asks a proxy at a fixed rate.
     GatewayClient(Order),
     /// Hidden: the child process that sends messages and counts what comes back.
@@ -93,6 +101,8 @@ pub(crate) struct ServerArgs {
     pub(crate) seconds: u64,
     pub(crate) only: Option<Vec<String>>,
     pub(crate) binary: Option<PathBuf>,
+    /// The module of redis-cell.
+    pub(crate) redis_cell: Option<PathBuf>,
     pub(crate) out: PathBuf,
 }
 
@@ -126,6 +136,8 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
         Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_servers()?)),
         Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("resp") => Ok(Command::Resp(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("resp-client" | "resp-fill") => parse_resp_client(&words),
         Some("stores") => Ok(Command::Stores(Raw::read(&words[1..])?.into_stores()?)),
         Some("gateway-client") => parse_client(&words[1..]),
         Some("websocket-client") => parse_websocket_client(&words[1..]),
@@ -165,6 +177,24 @@ fn parse_websocket_client(words: &[String]) -> Outcome<Command> {
     }))
 }
 
+fn parse_resp_client(words: &[String]) -> Outcome<Command> {
+    let [kind, address, name, pipeline, number] = words else {
+        return Err(
+            "resp-client needs an address, a name, a pipeline and milliseconds; resp-fill keys".into()
+        );
+    };
+    let until = match kind.as_str() {
+        "resp-fill" => resp::client::Until::Keys(number.parse()?),
+        _ => resp::client::Until::Time(Duration::from_millis(number.parse()?)),
+    };
+    Ok(Command::RespClient(resp::client::Order {
+        address: address.parse()?,
+        name: name.clone(),
+        pipeline: pipeline.parse()?,
+        until,
+    }))
+}
+
 fn parse_echo(words: &[String]) -> Outcome<Command> {
     let [address] = words else {
         return Err("websocket-echo needs an address".into());
@@ -186,6 +216,7 @@ struct Raw {
     seconds: Option<u64>,
     only: Option<String>,
     binary: Option<PathBuf>,
+    redis_cell: Option<PathBuf>,
     filter: Option<String>,
     out: Option<PathBuf>,
 }
@@ -203,6 +234,7 @@ impl Raw {
                 "--seconds" => raw.seconds = Some(value()?.parse()?),
                 "--only" => raw.only = Some(value()?.clone()),
                 "--binary" => raw.binary = Some(PathBuf::from(value()?)),
+                "--redis-cell" => raw.redis_cell = Some(PathBuf::from(value()?)),
                 "--filter" => raw.filter = Some(value()?.clone()),
                 "--out" => raw.out = Some(PathBuf::from(value()?)),
                 other => return Err(format!("unknown argument {other} (see --help)").into()),
@@ -242,6 +274,7 @@ impl Raw {
             seconds: self.seconds.unwrap_or(if self.quick { 1 } else { 2 }).max(1),
             only,
             binary: self.binary,
+            redis_cell: self.redis_cell,
             out: self.out.unwrap_or_else(|| folder(partial)),
         })
     }

@@ -88,6 +88,15 @@ const TOOLS: &[Tool] = &[
              Twisted==26.10.0 txaio==26.6.1",
         ],
     ),
+    // Clients of the surface that speaks as Redis does.
+    tool(
+        "redis-py",
+        "target/tools/redis-py/bin/pip show --quiet redis",
+        &[
+            "python3 -m venv target/tools/redis-py",
+            "target/tools/redis-py/bin/pip install --quiet redis==8.1.0",
+        ],
+    ),
     tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
     // Runs the Worker as Cloudflare does. The package brings a program for each kind of machine, and only this one's is
     // fetched.
@@ -95,6 +104,11 @@ const TOOLS: &[Tool] = &[
         "workerd",
         "sh -c target/tools/workerd/node_modules/@cloudflare/workerd-*/bin/workerd${IFS}--version|grep${IFS}2026-11-04",
         &["npm install --silent --prefix target/tools/workerd workerd@1.20261104.1"],
+    ),
+    tool(
+        "node-redis",
+        "npm ls --prefix target/tools/node-redis redis@6.3.1",
+        &["npm install --silent --prefix target/tools/node-redis redis@6.3.1"],
     ),
     // The clients of the chat in other languages.
     tool(

@@ -69,7 +69,12 @@ pub(crate) fn gateway(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(program, folder, (name, policy), &["--gateway", &address.to_string(), "--api", "off"])
+    serve(
+        program,
+        folder,
+        (name, policy),
+        &["--gateway", &address.to_string(), "--api", "off", "--resp", "off"],
+    )
 }
 
 /// The command line of the decision API alone.
@@ -79,7 +84,23 @@ pub(crate) fn api(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(program, folder, (name, policy), &["--gateway", "off", "--api", &address.to_string()])
+    serve(
+        program,
+        folder,
+        (name, policy),
+        &["--gateway", "off", "--api", &address.to_string(), "--resp", "off"],
+    )
+}
+
+/// The command line of the surface for clients of Redis alone.
+pub(crate) fn resp(
+    program: &Path,
+    folder: &Folder,
+    (name, policy): (&str, &str),
+    address: SocketAddr,
+) -> Outcome<Vec<String>> {
+    let doors = ["--gateway", "off", "--api", "off", "--resp", &address.to_string()];
+    serve(program, folder, (name, policy), &doors)
 }
 
 fn serve(

@@ -38,6 +38,23 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it on its core and waits until it answers.
     pub(crate) fn start(line: &Line, folder: &Folder) -> Outcome<Self> {
+        Self::start_when(line, folder, |service| {
+            let answer = service.ask()?;
+            match answer.starts_with("HTTP/1.1 200 ") {
+                true => Ok(()),
+                false => {
+                    Err(format!("it answered with {:?}", answer.lines().next().unwrap_or("nothing")).into())
+                }
+            }
+        })
+    }
+
+    /// Starts it on its core and waits until `answers` is content.
+    pub(crate) fn start_when(
+        line: &Line,
+        folder: &Folder,
+        answers: impl Fn(&Self) -> Outcome<()>,
+    ) -> Outcome<Self> {
         let log = folder.path().join(format!("{}.log", line.name));
         let output = File::create(&log)?;
         let script = line.request.script();
@@ -50,24 +67,20 @@ impl Service {
             .spawn()?;
         let Line { name, address, request, .. } = *line;
         let mut service = Self { name, address, request, script, child, log };
-        service.wait_until_it_answers()?;
+        service.wait_until(answers)?;
         Ok(service)
     }
 
-    fn wait_until_it_answers(&mut self) -> Outcome<()> {
+    fn wait_until(&mut self, answers: impl Fn(&Self) -> Outcome<()>) -> Outcome<()> {
         let begun = Instant::now();
         loop {
             if self.child.try_wait()?.is_some() {
                 return Err(self.complaint("ended instead of serving"));
             }
-            match self.ask() {
-                Ok(answer) if answer.starts_with("HTTP/1.1 200 ") => return Ok(()),
-                Ok(answer) if begun.elapsed() > START => {
-                    let line = answer.lines().next().unwrap_or("nothing");
-                    return Err(self.complaint(&format!("answered with {line:?}")));
-                }
+            match answers(self) {
+                Ok(()) => return Ok(()),
                 Err(error) if begun.elapsed() > START => {
-                    return Err(self.complaint(&format!("did not answer: {error}")));
+                    return Err(self.complaint(&format!("did not answer well: {error}")));
                 }
                 _ => sleep(Duration::from_millis(20)),
             }
@@ -92,6 +105,14 @@ impl Service {
             nanos += text.split_whitespace().next().ok_or("schedstat is empty")?.parse::<u64>()?;
         }
         Ok(Duration::from_nanos(nanos))
+    }
+
+    /// Bytes of memory that it has resident.
+    pub(crate) fn resident(&self) -> Outcome<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+        let kibibytes: u64 = line.split_whitespace().nth(1).ok_or("VmRSS is empty")?.parse()?;
+        Ok(kibibytes * 1_024)
     }
 
     /// With what the server itself said, which is gone with the folder.

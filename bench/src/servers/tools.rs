@@ -21,6 +21,8 @@ const TOOLS: &[Tool] = &[
     Tool { name: "wrk", ask: "-v", package: "wrk" },
     Tool { name: "cmake", ask: "--version", package: "cmake" },
     Tool { name: "protoc", ask: "--version", package: "protobuf-compiler" },
+    Tool { name: "redis-server", ask: "--version", package: "redis-server" },
+    Tool { name: "redis-benchmark", ask: "--version", package: "redis-tools" },
     Tool { name: "taskset", ask: "--version", package: "util-linux" },
     Tool { name: "setpriv", ask: "--version", package: "util-linux" },
 ];
@@ -57,6 +59,11 @@ pub(crate) fn search_path() -> OsString {
 pub(crate) fn versions() -> Vec<String> {
     let wanted = [("nginx", "-v", "nginx/"), ("haproxy", "-v", "version ")];
     wanted.iter().filter_map(|(name, ask, before)| version(name, ask, before)).collect()
+}
+
+/// That of Redis.
+pub(crate) fn redis_version() -> Option<String> {
+    version("redis-server", "--version", "v=")
 }
 
 /// The word that follows `before` in what the program says.

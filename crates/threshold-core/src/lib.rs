@@ -45,7 +45,7 @@ pub use batch::{Action, Batch, BatchError, MAX_STEPS, Mode, Outcome, PermitId, R
 pub use guarantee::Guarantee;
 pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Partition, Parts, Secret, Subject};
 pub use ledger::{Ledger, SharedLedger, SubjectId, SubjectKey, SubjectKind};
-pub use rate::{Rate, RateError, Unit};
+pub use rate::{MAX_COUNT, Rate, RateError, Unit};
 pub use sharing::{Consistency, Leasable, OnFailure, Sharing, Source};
 pub use store::{DynStore, Health, SharedStore, Store, StoreError, StoreErrorKind, Swept};
 pub use time::{Clock, ManualClock, Span, Timestamp};

@@ -32,6 +32,13 @@ pub trait Store: Send + Sync {
         }
     }
 
+    /// [`apply_one`](Self::apply_one) for stores that never wait: the answer itself, without a future. None from all others,
+    /// which have done nothing.
+    #[inline]
+    fn apply_one_at_once(&self, _step: &Step) -> Option<(Timestamp, Verdict)> {
+        None
+    }
+
     /// Judges the batch and charges nothing.
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
@@ -167,6 +174,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait DynStore: Send + Sync {
     /// [`Store::apply`].
     fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    /// [`Store::apply_one_at_once`].
+    fn apply_one_at_once_dyn(&self, step: &Step) -> Option<(Timestamp, Verdict)>;
+    /// [`Store::prefetch`].
+    fn prefetch_dyn(&self, key: &Key);
     /// [`Store::peek`].
     fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
     /// [`Store::refund`].
@@ -192,6 +203,14 @@ pub trait DynStore: Send + Sync {
 impl<S: Store> DynStore for S {
     fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(Store::apply(self, batch))
+    }
+
+    fn apply_one_at_once_dyn(&self, step: &Step) -> Option<(Timestamp, Verdict)> {
+        Store::apply_one_at_once(self, step)
+    }
+
+    fn prefetch_dyn(&self, key: &Key) {
+        Store::prefetch(self, key);
     }
 
     fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
@@ -237,6 +256,16 @@ pub type SharedStore = Arc<dyn DynStore>;
 impl Store for Arc<dyn DynStore + '_> {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         (**self).apply_boxed(batch).await
+    }
+
+    #[inline]
+    fn apply_one_at_once(&self, step: &Step) -> Option<(Timestamp, Verdict)> {
+        (**self).apply_one_at_once_dyn(step)
+    }
+
+    #[inline]
+    fn prefetch(&self, key: &Key) {
+        (**self).prefetch_dyn(key);
     }
 
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {

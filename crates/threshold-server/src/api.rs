@@ -41,9 +41,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
 use crate::engine::Engine;
+use crate::keys::Keys;
 use crate::workers::{self, Doors, Workers, told};
 use idempotency::Idempotency;
-use keys::Keys;
 use serve::{Accepted, work};
 
 /// The most connections at the same time.

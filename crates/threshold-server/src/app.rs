@@ -17,6 +17,7 @@ use crate::gateway::{Gateway, Prepared, Settings};
 use crate::health::Health;
 use crate::late::LateStore;
 use crate::log::Log;
+use crate::resp::{self, Resp};
 use crate::{admin, demo, workers};
 
 /// How often what other processes wrote into the ledger is taken over, where nobody tells of it: what one node does is
@@ -34,6 +35,7 @@ pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) gateway: Option<Gateway>,
     pub(crate) api: Option<Api>,
+    pub(crate) resp: Option<Resp>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
     archive: Option<Archive>,
@@ -47,6 +49,7 @@ pub(crate) struct App {
 pub(crate) struct Surfaces {
     pub(crate) gateway: Option<(SocketAddr, bool)>,
     pub(crate) api: Option<SocketAddr>,
+    pub(crate) resp: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     /// True if the built-in application is behind the gateway.
     pub(crate) demo: bool,
@@ -96,16 +99,24 @@ impl App {
             }
             None => None,
         };
+        let resp = match config.resp {
+            Some(address) => {
+                let listener = bind("resp", address).await?;
+                Some(Resp::start(listener, &engine, resp::Settings::new(&config.policy)).map_err(io)?)
+            }
+            None => None,
+        };
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
             api: api.as_ref().map(Api::address),
+            resp: resp.as_ref().map(Resp::address),
             admin,
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, api, health, log, archive, upstream, surfaces })
+        Ok(Self { engine, gateway, api, resp, health, log, archive, upstream, surfaces })
     }
 
     /// Keeps things tidy until it is dropped.
@@ -138,6 +149,9 @@ impl App {
         self.health.stopping();
         if let Some(api) = self.api {
             api.stop().await;
+        }
+        if let Some(resp) = self.resp {
+            resp.stop().await;
         }
         if let Some(gateway) = self.gateway {
             let (connections, requests) = gateway.load();

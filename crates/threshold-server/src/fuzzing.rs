@@ -4,6 +4,8 @@
 
 mod forwarded;
 mod policy;
+mod resp;
 
 pub use forwarded::forwarded;
 pub use policy::policy;
+pub use resp::resp;

@@ -5,7 +5,9 @@
 //! | `app` | a server at work: what it is made of, how it starts and stops |
 //! | `gateway` | the reverse proxy |
 //! | `api` | the decision API |
-//! | `workers` | the threads that both are served by |
+//! | `resp` | the same for clients of Redis |
+//! | `described`, `keys` | requests as programs describe them, and the keys of those programs |
+//! | `workers` | the threads that all are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
@@ -26,14 +28,17 @@ mod cli;
 mod commands;
 mod config;
 mod demo;
+mod described;
 mod engine;
 pub mod fuzzing;
 mod gateway;
 mod health;
+mod keys;
 mod late;
 mod log;
 mod output;
 mod reload;
+mod resp;
 mod source;
 mod workers;
 

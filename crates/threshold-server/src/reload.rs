@@ -6,11 +6,11 @@ use std::time::Duration;
 use threshold::engine::Secrets;
 use threshold::policy::Policy;
 
-use crate::api;
 use crate::app::App;
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError};
 use crate::gateway::{Prepared, Settings};
+use crate::{api, resp};
 
 /// How often files are looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ pub(crate) struct Reloader {
 /// What only a new start takes over.
 #[derive(PartialEq)]
 struct Fixed {
-    addresses: [Option<threshold::policy::Listen>; 3],
+    addresses: [Option<threshold::policy::Listen>; 4],
     data_dir: Option<String>,
     store: [Option<String>; 5],
     archive: Option<threshold::policy::Archive>,
@@ -100,6 +100,9 @@ impl Reloader {
         if let Some(api) = &app.api {
             api.change(api::Settings::new(&policy));
         }
+        if let Some(resp) = &app.resp {
+            resp.change(resp::Settings::new(&policy));
+        }
         Ok(policy)
     }
 
@@ -132,6 +135,7 @@ impl Fixed {
                 server.and_then(|server| server.gateway),
                 server.and_then(|server| server.api),
                 server.and_then(|server| server.admin),
+                server.and_then(|server| server.resp),
             ],
             data_dir: server.and_then(|server| server.data_dir.clone()),
             store: [

@@ -247,6 +247,11 @@ impl<C: Clock> Store for MemoryStore<C> {
         ready(Ok((at, verdict, Source::Exact)))
     }
 
+    #[inline]
+    fn apply_one_at_once(&self, step: &Step) -> Option<(Timestamp, Verdict)> {
+        Some(self.apply_one_now(step))
+    }
+
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send {
         ready(Ok(self.peek_now(batch)))
     }

@@ -55,3 +55,20 @@ fn taken_by(service: &Service) -> usize {
     asks.iter().for_each(decide);
     allocations_in(|| (0..50).for_each(|_| asks.iter().for_each(decide)))
 }
+
+#[test]
+fn a_charge_by_a_rate_made_ready_takes_nothing_from_the_heap() {
+    let service = service();
+    let rate = "1000000/s".parse().expect("a rate");
+    let ready =
+        service.engine.adhoc(&rate, threshold::AlgorithmKind::TokenBucket).expect("it can be represented");
+    let charge = || {
+        for key in 0..100_u8 {
+            let charge = ready.charge(&[b'k', key], std::num::NonZeroU64::MIN);
+            service.engine.prefetch_adhoc(&charge);
+            assert!(service.engine.charge_adhoc_at_once(&charge).is_some());
+        }
+    };
+    charge();
+    assert_eq!(allocations_in(|| (0..50).for_each(|_| charge())), 0);
+}

@@ -10,8 +10,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use threshold_http::Answer;
 
-use super::keys::Caller;
+use super::keys::admit;
 use super::{Settings, Shared, check, consume, forward_auth, login, openapi};
+use crate::keys::Caller;
 
 /// What is answered.
 pub(super) type Answered = Response<Full<Bytes>>;
@@ -82,7 +83,7 @@ async fn route(shared: &Arc<Shared>, settings: &Settings, asked: Asked) -> Resul
     let caller = match public {
         true => Caller::NOBODY,
         // The client's own credentials come along with a request that a proxy asks about.
-        false => settings.keys.admit(asked.request.headers(), question != Question::ForwardAuth)?,
+        false => admit(&settings.keys, asked.request.headers(), question != Question::ForwardAuth)?,
     };
     match question {
         Question::Check => check::check(shared, settings, asked.request).await,

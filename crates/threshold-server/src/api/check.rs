@@ -1,6 +1,5 @@
 //! May this request go on, by all layers of the policy.
 
-use std::borrow::Cow;
 use std::num::NonZeroU64;
 
 use bytes::Bytes;
@@ -8,7 +7,7 @@ use http::Request;
 use hyper::body::Incoming;
 use serde::Deserialize;
 use threshold::engine::{Engine, Extras};
-use threshold::identify::{Facts, Headers, Identity, MAX_ID_BYTES, UserKind, fold_account};
+use threshold::identify::Headers;
 use threshold::{Clock, Ledger, Store};
 use threshold_http::respond::Notes;
 use threshold_http::{Answer, Place};
@@ -17,6 +16,7 @@ use super::answer::Answered;
 use super::read::{Address, Lines, Text, bad, body, given, question, whole};
 use super::write::{Told, document};
 use super::{Settings, Shared, ask};
+use crate::described::{self, Described};
 
 /// A request that somebody else has received.
 #[derive(Deserialize)]
@@ -86,11 +86,12 @@ pub(super) async fn decide<S: Store, C: Clock, L: Ledger>(
 ) -> Result<Verdict, Box<Answer>> {
     let check: Check<'_> = question(body)?;
     let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
-    let facts = check.facts()?;
+    let described = check.described()?;
+    let facts = described.facts(&check.headers).map_err(|detail| bad("bad_request", &detail))?;
     let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
     let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
     let mut decision = Place::take();
-    let identity = check.identify(engine.identify(&facts));
+    let identity = described.identify(engine.identify(&facts));
     let unavailable = |_| Box::new(Answer::unavailable());
     engine.decide_for_into(&facts, &identity, extras, &mut decision).await.map_err(unavailable)?;
     let explanation = match explain {
@@ -108,60 +109,24 @@ pub(super) async fn decide<S: Store, C: Clock, L: Ledger>(
 }
 
 impl<'a> Check<'a> {
-    /// What it says of the request.
-    fn facts(&'a self) -> Result<Facts<'a>, Box<Answer>> {
-        if self.method.as_str().is_empty()
-            || !self.method.as_str().bytes().all(|byte| byte.is_ascii_graphic())
-        {
-            return Err(bad("bad_request", "`method` is no method; write one such as \"GET\""));
-        }
-        if !self.path.as_str().starts_with('/') {
-            return Err(bad(
-                "bad_request",
-                "`path` must begin with a slash; write it as it was sent, with its query",
-            ));
-        }
-        for (name, id) in [("tenant", &self.tenant), ("tier", &self.tier), ("user", &self.user)] {
-            if let Some(id) = id
-                && (id.as_str().is_empty() || id.as_str().len() > MAX_ID_BYTES)
-            {
-                let detail =
-                    format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes; leave it out if there is none");
-                return Err(bad("bad_request", &detail));
-            }
-        }
-        Ok(Facts {
-            peer: self.ip.0,
+    fn described(&'a self) -> Result<Described<'a>, Box<Answer>> {
+        let text = |text: &'a Option<Text<'a>>| text.as_ref().map(Text::as_str);
+        Ok(Described {
+            ip: self.ip.0,
             method: self.method.as_str(),
-            host: self.host.as_ref().map(Text::as_str),
             path: self.path.as_str(),
-            bytes: Some(whole("bytes", 0, self.bytes.unwrap_or(0))?),
-            headers: &self.headers,
+            host: text(&self.host),
+            tenant: text(&self.tenant),
+            tier: text(&self.tier),
+            user: text(&self.user),
+            bytes: whole("bytes", 0, self.bytes.unwrap_or(0))?,
         })
-    }
-
-    /// Who it says the sender is, which counts for more than what the request itself says.
-    fn identify(&'a self, mut found: Identity<'a>) -> Identity<'a> {
-        let text = |text: &'a Option<Text<'a>>| text.as_ref().map(|text| Cow::Borrowed(text.as_str()));
-        if let Some(tenant) = text(&self.tenant) {
-            (found.tenant, found.tenant_verified) = (Some(tenant), true);
-        }
-        if let Some(tier) = text(&self.tier) {
-            found.tier = Some(tier);
-        }
-        if let Some(user) = text(&self.user) {
-            (found.user, found.user_kind) = (Some(user), Some(UserKind::Proxy));
-        }
-        found
     }
 }
 
 /// The one spelling of an account.
 pub(super) fn spelled(account: &Text<'_>) -> Result<String, Box<Answer>> {
-    fold_account(account.as_str()).ok_or_else(|| {
-        let detail = format!("`account` must have 1 to {MAX_ID_BYTES} bytes; leave it out if there is none");
-        bad("bad_request", &detail)
-    })
+    described::spelled(account.as_str()).map_err(|detail| bad("bad_request", &detail))
 }
 
 /// Whether `?explain=true` was asked for.

@@ -15,10 +15,10 @@ use threshold_http::Answer;
 
 use super::answer::Answered;
 use super::idempotency::Known;
-use super::keys::Caller;
 use super::read::{Object, Text, bad, body, given, question, unprocessable, whole};
 use super::write::{charged, document, undecided};
 use super::{Shared, ask};
+use crate::keys::Caller;
 
 /// The most charges of one question.
 const MOST: usize = 1_000;

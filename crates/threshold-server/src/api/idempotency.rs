@@ -12,8 +12,8 @@ use threshold::{Clock as _, Span, SystemClock};
 use threshold_http::Answer;
 use tokio::sync::Mutex as Turns;
 
-use super::keys::Caller;
 use super::read::unprocessable;
+use crate::keys::Caller;
 
 /// How many questions are remembered at most.
 const MOST: usize = 100_000;

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use super::answer::{Answered, unauthorized};
 use super::check::{self, Verdict};
 use super::date;
+use super::keys::admit_shown;
 use super::read::is_json;
 use super::{Settings, Shared};
 use crate::workers::told;
@@ -184,7 +185,7 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
     (body, shown): (&[u8], &Shown),
     out: &mut Vec<u8>,
 ) {
-    let admitted = settings.keys.admit_shown(shown.key.as_deref(), shown.authorization.as_deref());
+    let admitted = admit_shown(&settings.keys, shown.key.as_deref(), shown.authorization.as_deref());
     let verdict = match admitted {
         Ok(_) => check::decide(engine, settings, body, false).await,
         Err(answer) => Ok(Verdict::Refused(unauthorized(*answer))),

@@ -46,7 +46,7 @@ pub(crate) struct Serve {
     /// Where Envoy asks.
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) rls: Option<Listen>,
-    /// Where clients of Redis ask.
+    /// Where clients of Redis ask for decisions [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) resp: Option<Listen>,
 }
@@ -79,14 +79,14 @@ The policy is read again when its file changes and on SIGHUP; a broken one is re
 Addresses, stores and folders are taken over at the next start. SIGTERM and Ctrl-C end the server: requests in flight are
 finished first.
 
-Beyond this machine the gateway needs [gateway].tls, the decision API keys in [api], and the admin listener
+Beyond this machine the gateway needs [gateway].tls, the decision API and RESP keys in [api], and the admin listener
 THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
 
-Not in this version: --envoy-config, --rls and --resp (they may be `off`).
+Not in this version: --envoy-config and --rls (it may be `off`).
 
 Exit codes:
   0  stopped by a signal
@@ -97,7 +97,7 @@ Examples:
   threshold serve                                                a demonstration on 127.0.0.1:8080
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold serve --config policy.toml --gateway 127.0.0.1:0     on a free port, which is printed
-  threshold serve --config policy.toml --gateway off             the decision API alone
+  threshold serve --config policy.toml --gateway off             the decision API and RESP alone
   threshold serve --config policy.toml --store sqlite://counters.sqlite     counters survive a restart
   threshold serve --config policy.toml --store postgres://me@db/limits      shared by many nodes, ledger and all
   threshold serve --config policy.toml --store redis://cache --ledger postgres://me@db/limits

@@ -127,6 +127,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
     if let Some(address) = surfaces.api {
         output.line(&format!("  api      http://{address} (/docs, /openapi.json)"));
     }
+    if let Some(address) = surfaces.resp {
+        output.line(&format!("  resp     redis://{address} (CL.THROTTLE, THROTTLE, THRESHOLD.CHECK)"));
+    }
     if let Some(address) = surfaces.admin {
         output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
     }

@@ -18,6 +18,7 @@ use crate::demo;
 const GATEWAY: &str = "127.0.0.1:8080";
 const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
+const RESP: &str = "127.0.0.1:6380";
 /// How often a file of the archive is written, and how long it is kept.
 const ARCHIVE_EVERY: Span = Span::MINUTE;
 const KEEP_ARCHIVE: Span = Span::from_secs(90 * 24 * 60 * 60);
@@ -35,6 +36,7 @@ pub(crate) struct ServerConfig {
     pub(crate) gateway: Option<SocketAddr>,
     pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) resp: Option<SocketAddr>,
     /// The address of the second store, if there is one.
     pub(crate) cache: Option<String>,
     pub(crate) node: NodeSettings,
@@ -75,15 +77,29 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let api = address(&serve.api, "THRESHOLD_API", of_policy.and_then(|server| server.api.as_ref()), API)?;
     let admin =
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
-    guard(&policy, [gateway, api, admin]).map_err(PolicyFileError::Unreadable)?;
+    let resp =
+        address(&serve.resp, "THRESHOLD_RESP", of_policy.and_then(|server| server.resp.as_ref()), RESP)?;
+    guard(&policy, [gateway, api, admin, resp]).map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, node.breaker);
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
-    let config =
-        ServerConfig { file, policy, settings, upstream, gateway, api, admin, cache, node, archive, debug };
+    let config = ServerConfig {
+        file,
+        policy,
+        settings,
+        upstream,
+        gateway,
+        api,
+        admin,
+        resp,
+        cache,
+        node,
+        archive,
+        debug,
+    };
     Ok((config, rules))
 }
 
@@ -118,10 +134,7 @@ fn address(
 /// What this version cannot do is said, and not passed over.
 fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> {
     let server = policy.server.as_ref();
-    let surfaces = [
-        ("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls)),
-        ("resp", &serve.resp, "THRESHOLD_RESP", server.and_then(|server| server.resp)),
-    ];
+    let surfaces = [("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls))];
     for (flag, given, name, written) in surfaces {
         if address(*given, name, Some(written.unwrap_or(Listen::Off)), "")?.is_some() {
             return Err(format!(
@@ -198,7 +211,7 @@ fn node(policy: &Policy, cached: bool) -> Result<NodeSettings, String> {
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.
-fn guard(policy: &Policy, [gateway, api, admin]: [Option<SocketAddr>; 3]) -> Result<(), String> {
+fn guard(policy: &Policy, [gateway, api, admin, resp]: [Option<SocketAddr>; 4]) -> Result<(), String> {
     let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
     let beyond =
         |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);
@@ -213,6 +226,12 @@ fn guard(policy: &Policy, [gateway, api, admin]: [Option<SocketAddr>; 3]) -> Res
     if let Some(address) = beyond(api).filter(|_| !keys) {
         return Err(format!(
             "--api {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
+             [api], or `insecure = true` in [server]"
+        ));
+    }
+    if let Some(address) = beyond(resp).filter(|_| !keys) {
+        return Err(format!(
+            "--resp {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
              [api], or `insecure = true` in [server]"
         ));
     }

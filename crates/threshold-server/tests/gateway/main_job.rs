@@ -83,6 +83,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
             .current_dir(folder.path())
             .args(["serve", "--config", "policy.toml", "--admin", "off"])
             .env("THRESHOLD_API", "off")
+            .env("THRESHOLD_RESP", "off")
             .args(arguments)
             .output()
             .unwrap();
@@ -96,7 +97,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
         (&["--gateway", "0.0.0.0:0"], "", 2, "needs [gateway].tls"),
         (&["--store", "mysql://x"], "", 2, "write memory://"),
         (&["--api", "0.0.0.0:0"], "", 2, "it needs keys"),
-        (&["--resp", "127.0.0.1:0"], "", 2, "say `--resp off`"),
+        (&["--resp", "0.0.0.0:0"], "", 2, "--resp 0.0.0.0:0: beyond this machine it needs keys"),
         (&["--upstream", "nowhere"], "", 2, "http://127.0.0.1:3000"),
         (&[], "[[limit]]\nid = 1\n", 1, "nothing of it is used"),
         (&[], "[gateway]\ntls = { certificate = \"none.pem\", key = \"none.pem\" }\n", 2, "give a PEM file"),

@@ -19,6 +19,7 @@ pub(crate) struct Server {
     pub(crate) gateway: SocketAddr,
     pub(crate) api: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pub(crate) resp: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
     listening: Vec<JoinHandle<()>>,
 }
@@ -36,7 +37,7 @@ impl Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_threshold"))
             .current_dir(folder.path())
             .args(["serve", "--config", "policy.toml", "--gateway", "127.0.0.1:0"])
-            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--resp", "127.0.0.1:0"])
             .args(arguments)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
@@ -54,6 +55,7 @@ impl Server {
             gateway: SocketAddr::from(([127, 0, 0, 1], 0)),
             api: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
+            resp: SocketAddr::from(([127, 0, 0, 1], 0)),
             said,
             listening,
         };
@@ -61,6 +63,7 @@ impl Server {
         server.gateway = server.address("gateway");
         server.api = server.address("api");
         server.admin = server.address("admin");
+        server.resp = server.address("resp");
         server
     }
 

@@ -1,31 +1,31 @@
 //! Charges that callers name themselves: a limit of the policy or a rate, a key and a cost. They enter the path of a
 //! decision at the plan: nobody is identified, and nothing is held against anybody.
 
+mod adhoc;
+
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use threshold_core::{
-    Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Ledger, LimitError, LimitId, MAX_STEPS,
+    Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Key, Ledger, LimitError, MAX_STEPS,
     OnFailure, Outcome, Rate, Retry, Sharing, Source, Span, Step, Store, StoreError, Timestamp,
 };
 use threshold_store::UniqueIds;
 
 use super::decide::{Asked, Part};
-use super::names::{About, Blames};
-use super::rules::{Rule, Secrets};
-use super::select::{Plan, Planned, Request, Role, Selecting, Skipped};
-use super::subject::{SubjectKeys, adhoc, seal};
+use super::rules::Rule;
+use super::select::{Plan, Request, Role, Selecting, Skipped};
+use super::subject::{SubjectKeys, seal};
 use super::{Asking, Engine, Extras, State};
 use crate::identify::{Doubts, Facts, Identity};
 use crate::policy::{Layer, nearest};
 use crate::route::Path;
+use adhoc::plan_rate;
 
-/// The name of limits that are nobody's but the caller's.
-const ADHOC: &str = "adhoc";
+pub use adhoc::{AdhocCharge, AdhocCharged, AdhocLimit};
 
 /// Makes the keys of used receipts no others.
 const RECEIPT: u64 = 0x7265_6365_6970_7421;
@@ -185,6 +185,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(charging.results(charges, None))
     }
 
+    /// Forgets what was charged to the key of `charge` by its limit, and what keeps it out.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such charge, or the store fails.
+    pub async fn reset_charge(&self, charge: &Charge<'_>) -> Result<(), ChargeError> {
+        let charging = self.charging(std::slice::from_ref(charge))?;
+        let keys: Vec<Key> = charging.asked.plan.batch.steps().iter().map(|step| step.key).collect();
+        Ok(self.store.reset(&keys).await?)
+    }
+
     /// Gives back up to what `receipt` proves of a charge, as far as it is still felt. Once for each receipt, on whichever
     /// node: the store remembers it for as long as the charge is felt.
     ///
@@ -302,43 +313,6 @@ fn find<'a>(state: &'a State, limit: &str) -> Result<&'a Rule, ChargeError> {
 fn no_tier(state: &State, rule: &Rule, what: &str) -> ChargeError {
     let tiers = state.rules.frame.tiers.join(", ");
     ChargeError::Tier { limit: rule.name, what: what.to_owned(), tiers }
-}
-
-/// Plans a rate of the caller's own.
-fn plan_rate(
-    secrets: &Secrets,
-    (rate, kind): (Rate, AlgorithmKind),
-    charge: &Charge<'_>,
-    plan: &mut Plan,
-) -> Result<(), ChargeError> {
-    if kind == AlgorithmKind::Concurrency {
-        return Err(ChargeError::Concurrency(ADHOC.to_owned()));
-    }
-    let algorithm = Algorithm::new(kind, &rate)?;
-    let id = LimitId::new(ADHOC).expect("this is a limit's id");
-    let keys = secrets.keys(&id, &algorithm, rate.unit());
-    let subject = adhoc(charge.key);
-    for (keys, role) in keys.all().zip([Role::Limit, Role::Previous]) {
-        let step = Step::consume(keys.key_of(&subject), algorithm, charge.cost);
-        plan.push(&step, Planned { about: adhoc_about(), role });
-    }
-    Ok(())
-}
-
-/// What decisions say of every rate of a caller's own: one and the same, for there is no end of those.
-fn adhoc_about() -> &'static About {
-    static ABOUT: LazyLock<About> = LazyLock::new(|| About {
-        limit: ADHOC,
-        layer: Layer::User,
-        rate: Rate::new(1, Span::SECOND).expect("this is a rate"),
-        category: None,
-        routes: None,
-        error: "rate_limited",
-        silent: false,
-        bytes: false,
-        blames: Blames::Nobody,
-    });
-    &ABOUT
 }
 
 impl Charging {

@@ -375,8 +375,8 @@ impl Message<'_> {
 }
 
 /// Whom a caller names by `key` under a rate of its own.
-pub(crate) fn adhoc(key: &str) -> Subject {
-    named(&[(Mark::Adhoc, key.as_bytes())])
+pub(crate) fn adhoc(key: &[u8]) -> Subject {
+    named(&[(Mark::Adhoc, key)])
 }
 
 /// What proves that something was charged to the key of `step`: `charged` says when, how much, and as which charge.

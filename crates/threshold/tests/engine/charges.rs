@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use threshold::engine::{Charge, ChargeError, Charged, Chosen, Receipt};
 use threshold::{AlgorithmKind, Retry, Span};
 
-use crate::common::{IDENTITY, Service};
+use crate::common::{IDENTITY, Service, rotate};
 
 const POLICY: &str = r#"
 unknown_tier = "free"
@@ -166,4 +166,53 @@ async fn what_cannot_be_charged_is_told_with_a_remedy() {
     let many = vec![charge("blocking", "a", 1); 600];
     let error = service.engine.charge(&many).await.expect_err("too many");
     assert!(error.to_string().contains("send fewer"), "{error}");
+}
+
+#[tokio::test]
+async fn a_rate_made_ready_is_the_same_limit_on_the_same_key() {
+    let service = service();
+    let cost = |cost| NonZeroU64::new(cost).expect("at least 1");
+    let ready = service.engine.adhoc(&"5/day".parse().expect("a rate"), AlgorithmKind::TokenBucket);
+    let ready = ready.expect("it can be represented");
+    let first =
+        service.engine.charge_adhoc_at_once(&ready.charge(b"a", cost(3))).expect("memory never waits");
+    assert_eq!((first.retry, first.capacity, first.remaining), (Retry::Now, 5, 2));
+    assert_eq!(service.one(rate("5/day", "a", 1)).await.remaining, 1);
+    let looked = service.engine.peek_adhoc(&ready.charge(b"a", cost(1))).await.expect("memory answers");
+    let charged = service.engine.charge_adhoc(&ready.charge(b"a", cost(1))).await.expect("memory answers");
+    assert_eq!((looked.remaining, charged.remaining), (1, 0));
+    let refused =
+        service.engine.charge_adhoc_at_once(&ready.charge(b"a", cost(1))).expect("memory never waits");
+    assert_eq!(refused.retry, Retry::After(Span::from_secs(86_400 / 5)));
+    assert_eq!(service.one(rate("5/day", "a", 1)).await.retry, refused.retry);
+    let never =
+        service.engine.charge_adhoc_at_once(&ready.charge(b"a", cost(6))).expect("memory never waits");
+    assert_eq!(never.retry, Retry::Never);
+    assert!(service.engine.adhoc(&"5/day".parse().expect("a rate"), AlgorithmKind::Concurrency).is_err());
+}
+
+#[tokio::test]
+async fn a_rate_made_ready_counts_what_the_secret_before_did() {
+    let service = service();
+    let five = "5/day".parse().expect("a rate");
+    let charge = |service: &Service| {
+        let ready = service.engine.adhoc(&five, AlgorithmKind::TokenBucket).expect("it can be represented");
+        ready.charge(b"a", NonZeroU64::new(3).expect("at least 1"))
+    };
+    assert!(service.engine.charge_adhoc_at_once(&charge(&service)).is_some());
+    let rotated = rotate(&service, &format!("{IDENTITY}{POLICY}"));
+    let again = charge(&rotated);
+    assert!(rotated.engine.charge_adhoc_at_once(&again).is_none(), "two keys are one operation");
+    let refused = rotated.engine.charge_adhoc(&again).await.expect("memory answers");
+    assert_eq!((refused.retry == Retry::Now, refused.capacity, refused.remaining), (false, 5, 2));
+}
+
+#[tokio::test]
+async fn a_key_that_is_reset_is_as_new_and_let_in_again() {
+    let service = service();
+    assert!(service.one(charge("blocking", "a", 1)).await.allowed);
+    assert!(!service.one(charge("blocking", "a", 1)).await.allowed);
+    service.engine.reset_charge(&charge("blocking", "a", 1)).await.expect("memory answers");
+    assert!(service.one(charge("blocking", "a", 1)).await.allowed);
+    assert!(service.engine.reset_charge(&charge("none", "a", 1)).await.is_err());
 }
