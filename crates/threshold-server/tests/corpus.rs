@@ -17,6 +17,11 @@ fn replay(target: &str, read: fn(&[u8])) {
 }
 
 #[test]
+fn configuration_of_envoys_service() {
+    replay("envoy", fuzzing::envoy);
+}
+
+#[test]
 fn headers_that_say_who_asks() {
     replay("forwarded", fuzzing::forwarded);
 }
@@ -24,4 +29,9 @@ fn headers_that_say_who_asks() {
 #[test]
 fn policies() {
     replay("policy", fuzzing::policy);
+}
+
+#[test]
+fn commands_of_redis() {
+    replay("resp", fuzzing::resp);
 }
