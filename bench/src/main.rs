@@ -11,6 +11,7 @@ mod model;
 mod peers;
 mod progress;
 mod report;
+mod rls;
 mod sections;
 mod servers;
 mod stats;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> Outcome<()> {
         Command::Gateway(args) => gateway::run(args),
         Command::GatewayClient(order) => gateway::client::run(order),
         Command::Api(args) => api::run(args),
+        Command::Rls(args) => rls::run(args),
         Command::WebSocket(args) => websocket::run(args),
         Command::Stores(args) => stores::run(args),
         Command::WebSocketClient(order) => websocket::client::run(order),

@@ -69,7 +69,8 @@ pub(crate) fn gateway(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(program, folder, (name, policy), &["--gateway", &address.to_string(), "--api", "off"])
+    let address = address.to_string();
+    serve(program, folder, (name, policy), &["--gateway", &address, "--api", "off", "--rls", "off"])
 }
 
 /// The command line of the decision API alone.
@@ -79,7 +80,22 @@ pub(crate) fn api(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(program, folder, (name, policy), &["--gateway", "off", "--api", &address.to_string()])
+    let address = address.to_string();
+    serve(program, folder, (name, policy), &["--gateway", "off", "--api", &address, "--rls", "off"])
+}
+
+/// The command line of Envoy's rate limit service alone, over a store.
+pub(crate) fn rls(
+    program: &Path,
+    folder: &Folder,
+    (name, policy): (&str, &str),
+    (address, store): (SocketAddr, Option<&str>),
+) -> Outcome<Vec<String>> {
+    let address = address.to_string();
+    let doors = ["--gateway", "off", "--api", "off", "--rls", &address];
+    let mut line = serve(program, folder, (name, policy), &doors)?;
+    line.extend(store.into_iter().flat_map(|url| words(&["--store", url])));
+    Ok(line)
 }
 
 fn serve(

@@ -38,6 +38,18 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it on its core and waits until it answers.
     pub(crate) fn start(line: &Line, folder: &Folder) -> Outcome<Self> {
+        Self::start_with(line, folder, |service| match service.ask()? {
+            answer if answer.starts_with("HTTP/1.1 200 ") => Ok(()),
+            answer => Err(format!("it says {:?}", answer.lines().next().unwrap_or("nothing")).into()),
+        })
+    }
+
+    /// The same for who answers something else than HTTP/1.1: `ask` sees whether it does.
+    pub(crate) fn start_with(
+        line: &Line,
+        folder: &Folder,
+        ask: impl Fn(&Self) -> Outcome<()>,
+    ) -> Outcome<Self> {
         let log = folder.path().join(format!("{}.log", line.name));
         let output = File::create(&log)?;
         let script = line.request.script();
@@ -50,26 +62,22 @@ impl Service {
             .spawn()?;
         let Line { name, address, request, .. } = *line;
         let mut service = Self { name, address, request, script, child, log };
-        service.wait_until_it_answers()?;
+        service.wait_until_it_answers(ask)?;
         Ok(service)
     }
 
-    fn wait_until_it_answers(&mut self) -> Outcome<()> {
+    fn wait_until_it_answers(&mut self, ask: impl Fn(&Self) -> Outcome<()>) -> Outcome<()> {
         let begun = Instant::now();
         loop {
             if self.child.try_wait()?.is_some() {
                 return Err(self.complaint("ended instead of serving"));
             }
-            match self.ask() {
-                Ok(answer) if answer.starts_with("HTTP/1.1 200 ") => return Ok(()),
-                Ok(answer) if begun.elapsed() > START => {
-                    let line = answer.lines().next().unwrap_or("nothing");
-                    return Err(self.complaint(&format!("answered with {line:?}")));
-                }
+            match ask(self) {
+                Ok(()) => return Ok(()),
                 Err(error) if begun.elapsed() > START => {
                     return Err(self.complaint(&format!("did not answer: {error}")));
                 }
-                _ => sleep(Duration::from_millis(20)),
+                Err(_) => sleep(Duration::from_millis(20)),
             }
         }
     }

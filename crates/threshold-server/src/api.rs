@@ -20,7 +20,7 @@ mod consume;
 mod date;
 mod forward_auth;
 mod idempotency;
-mod keys;
+pub(crate) mod keys;
 mod login;
 mod openapi;
 mod read;

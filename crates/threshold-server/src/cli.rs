@@ -4,6 +4,7 @@ mod analytics;
 mod bans;
 mod common;
 mod doctor;
+mod import;
 mod lockouts;
 mod overrides;
 mod serve;
@@ -17,6 +18,7 @@ pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
 pub(crate) use doctor::Doctor;
+pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
@@ -37,6 +39,7 @@ Examples:
   threshold init                           writes a policy to start from
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
+  threshold import envoy ratelimit.yaml > policy.toml    from envoyproxy/ratelimit
   threshold schema > policy.schema.json    for editors
   threshold doctor --config policy.toml    whether store, ledger and secret are well, and what to do
   threshold bans list                      who is kept out, until when and why
@@ -56,6 +59,9 @@ pub(crate) enum Command {
     Init(Init),
     /// Say what a policy promises, and what looks wrong in it.
     Check(Check),
+    /// Make a policy of what others are configured by.
+    #[command(subcommand)]
+    Import(Import),
     /// Print the JSON Schema of a policy.
     Schema,
     /// Look at the policy, the store and the ledger, and say what is not well.

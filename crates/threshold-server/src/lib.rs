@@ -5,7 +5,8 @@
 //! | `app` | a server at work: what it is made of, how it starts and stops |
 //! | `gateway` | the reverse proxy |
 //! | `api` | the decision API |
-//! | `workers` | the threads that both are served by |
+//! | `rls`, `envoy` | Envoy's rate limit service, and the configuration of another one |
+//! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
@@ -26,12 +27,14 @@ mod commands;
 mod config;
 mod demo;
 mod engine;
+mod envoy;
 mod gateway;
 mod health;
 mod late;
 mod log;
 mod output;
 mod reload;
+mod rls;
 mod source;
 mod workers;
 
@@ -66,6 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Serve(serve) => commands::serve(&serve, &mut output),
             Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
+            Command::Import(import) => commands::import(&import, &mut output),
             Command::Schema => commands::schema(&mut output),
             Command::Doctor(doctor) => commands::doctor(&doctor, &mut output),
             Command::Bans(bans) => commands::bans(&bans, &mut output),

@@ -155,7 +155,8 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     ];
     for (arguments, remedy) in cases {
         let arguments =
-            [&["serve", "--gateway", "off", "--api", "off", "--admin", "off"], arguments].concat();
+            [&["serve", "--gateway", "off", "--api", "off", "--admin", "off", "--rls", "off"], arguments]
+                .concat();
         let ran = threshold(&folder, &arguments);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {}", out(&ran));
         assert!(out(&ran).contains(remedy), "{arguments:?}: {}", out(&ran));
@@ -250,8 +251,19 @@ fn doctor_finds_bad_what_serve_refuses() {
         ("durable-object+http://hunter2@127.0.0.1:1", "see that it runs and listens there"),
     ];
     for (store, remedy) in cases {
-        let serve =
-            ["serve", "--gateway", "off", "--api", "off", "--admin", "off", "--ledger", "sqlite://l.db"];
+        let serve = [
+            "serve",
+            "--gateway",
+            "off",
+            "--api",
+            "off",
+            "--admin",
+            "off",
+            "--rls",
+            "off",
+            "--ledger",
+            "sqlite://l.db",
+        ];
         for (command, code) in [(&serve[..], 2), (&["doctor", "--ledger", "sqlite://l.db"], 1)] {
             let ran = threshold(&folder, &[command, &["--store", store]].concat());
             assert_eq!(ran.status.code(), Some(code), "{command:?} {store}: {}", out(&ran));

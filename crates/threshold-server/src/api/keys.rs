@@ -10,14 +10,14 @@ use threshold_http::Answer;
 const KEY: HeaderName = HeaderName::from_static("x-threshold-key");
 
 /// The keys, as hashes under a secret of this process: comparing those tells nothing about the keys.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     hasher: [RandomState; 2],
     known: Vec<[u64; 2]>,
 }
 
 /// Who asks: the place of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Caller(u64);
+pub(crate) struct Caller(u64);
 
 impl Caller {
     /// Whoever needs no key.
@@ -30,7 +30,7 @@ impl Caller {
 }
 
 impl Keys {
-    pub(super) fn new(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &Policy) -> Self {
         let mut keys = Self { hasher: [RandomState::new(), RandomState::new()], known: Vec::new() };
         let written = policy.api.iter().flat_map(|api| &api.keys.0);
         keys.known = written.map(|(_, key)| keys.hash(key.value.as_bytes())).collect();
@@ -51,7 +51,7 @@ impl Keys {
     }
 
     /// The same for who has read the headers.
-    pub(super) fn admit_shown(
+    pub(crate) fn admit_shown(
         &self,
         key: Option<&[u8]>,
         authorization: Option<&[u8]>,
@@ -60,7 +60,7 @@ impl Keys {
     }
 
     /// True if nobody needs one.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 

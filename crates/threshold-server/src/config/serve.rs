@@ -9,6 +9,7 @@ use threshold::open::Place;
 use threshold::policy::{Breaker, Listen, Policy};
 use threshold::{NodeSettings, Span};
 
+use super::envoy::with_envoy;
 use super::ledger::with_token;
 use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
 use crate::archive;
@@ -16,6 +17,7 @@ use crate::cli::{Serve, listen};
 use crate::demo;
 
 const GATEWAY: &str = "127.0.0.1:8080";
+const RLS: &str = "127.0.0.1:8081";
 const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
 /// How often a file of the archive is written, and how long it is kept.
@@ -28,6 +30,8 @@ const DEMONSTRATION: &str = "the demonstration";
 pub(crate) struct ServerConfig {
     /// The file of the policy; none for the demonstration.
     pub(crate) file: Option<PathBuf>,
+    /// The folder of Envoy's files.
+    pub(crate) envoy: Option<PathBuf>,
     pub(crate) policy: Policy,
     pub(crate) settings: Settings,
     /// The application, for what no other takes; none for the demonstration's.
@@ -35,6 +39,7 @@ pub(crate) struct ServerConfig {
     pub(crate) gateway: Option<SocketAddr>,
     pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) rls: Option<SocketAddr>,
     /// The address of the second store, if there is one.
     pub(crate) cache: Option<String>,
     pub(crate) node: NodeSettings,
@@ -53,14 +58,22 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         data_dir: serve.data_dir.clone(),
     };
     let mut settings = settings(&place, Access::Make)?;
+    let envoy = serve.envoy_config.clone().or_else(|| set("THRESHOLD_ENVOY_CONFIG").map(PathBuf::from));
     let policy = match settings.policy.take() {
         Some(policy) => policy,
-        None => Policy::read(DEMONSTRATION, demo::POLICY, &variable).map_err(PolicyFileError::Broken)?,
+        None => {
+            // Who names files of Envoy wants no demonstration beside them.
+            let text = if envoy.is_some() { "" } else { demo::POLICY };
+            Policy::read(DEMONSTRATION, text, &variable).map_err(PolicyFileError::Broken)?
+        }
     };
+    let (policy, not_carried) = with_envoy(policy, envoy.as_deref())?;
+    let named = file.as_deref().unwrap_or(Path::new(DEMONSTRATION));
     let rules = match settings.rules.take() {
-        Some(rules) => rules,
-        None => rules(Path::new(DEMONSTRATION), &policy, &settings.secrets)?,
+        Some(rules) if envoy.is_none() => rules,
+        _ => rules(named, &policy, &settings.secrets)?,
     };
+    settings.notes.extend(not_carried.iter().map(|note| format!("not carried over: {note}")));
     refuse_what_is_missing(serve, &policy).map_err(PolicyFileError::Unreadable)?;
     let of_policy = policy.server.as_ref();
     let address = |flag: &Option<Listen>, name: &str, written: Option<&Listen>, default: &str| {
@@ -75,22 +88,44 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let api = address(&serve.api, "THRESHOLD_API", of_policy.and_then(|server| server.api.as_ref()), API)?;
     let admin =
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
+    let rls = address(&serve.rls, "THRESHOLD_RLS", of_policy.and_then(|server| server.rls.as_ref()), RLS)?;
     guard(&policy, [gateway, api, admin]).map_err(PolicyFileError::Unreadable)?;
+    guard_rls(&policy, rls).map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, node.breaker);
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
-    let config =
-        ServerConfig { file, policy, settings, upstream, gateway, api, admin, cache, node, archive, debug };
+    let config = ServerConfig {
+        file,
+        envoy,
+        policy,
+        settings,
+        upstream,
+        gateway,
+        api,
+        admin,
+        rls,
+        cache,
+        node,
+        archive,
+        debug,
+    };
     Ok((config, rules))
 }
 
-/// A policy and the rules it makes, read again from `file`.
-pub(crate) fn reread(file: &Path, secrets: &Secrets) -> Result<(Policy, Rules), PolicyFileError> {
-    let policy = super::policy(file)?;
-    let rules = rules(file, &policy, secrets)?;
+/// A policy and the rules it makes, read again from its file and from the folder of Envoy's.
+pub(crate) fn reread(
+    (file, envoy): (Option<&Path>, Option<&Path>),
+    secrets: &Secrets,
+) -> Result<(Policy, Rules), PolicyFileError> {
+    let policy = match file {
+        Some(file) => super::policy(file)?,
+        None => Policy::read(DEMONSTRATION, "", &variable).map_err(PolicyFileError::Broken)?,
+    };
+    let (policy, _) = with_envoy(policy, envoy)?;
+    let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules))
 }
 
@@ -118,19 +153,13 @@ fn address(
 /// What this version cannot do is said, and not passed over.
 fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> {
     let server = policy.server.as_ref();
-    let surfaces = [
-        ("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls)),
-        ("resp", &serve.resp, "THRESHOLD_RESP", server.and_then(|server| server.resp)),
-    ];
+    let surfaces = [("resp", &serve.resp, "THRESHOLD_RESP", server.and_then(|server| server.resp))];
     for (flag, given, name, written) in surfaces {
         if address(*given, name, Some(written.unwrap_or(Listen::Off)), "")?.is_some() {
             return Err(format!(
                 "--{flag}: this version has no such surface; leave it out, or say `--{flag} off`"
             ));
         }
-    }
-    if serve.envoy_config.is_some() || set("THRESHOLD_ENVOY_CONFIG").is_some() {
-        return Err("--envoy-config: this version does not speak to Envoy; leave it out".to_owned());
     }
     Ok(())
 }
@@ -222,4 +251,17 @@ fn guard(policy: &Policy, [gateway, api, admin]: [Option<SocketAddr>; 3]) -> Res
         ));
     }
     Ok(())
+}
+
+/// The same for Envoy's rate limit service, whose callers show the keys of the API.
+fn guard_rls(policy: &Policy, rls: Option<SocketAddr>) -> Result<(), String> {
+    let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
+    let keys = policy.api.as_ref().is_some_and(|api| !api.keys.0.is_empty());
+    match rls.filter(|address| !address.ip().is_loopback() && !insecure && !keys) {
+        Some(address) => Err(format!(
+            "--rls {address}: beyond this machine it needs keys, such as `keys = {{ envoy = \"${{ENVOY_KEY}}\" }}` in \
+             [api], or `insecure = true` in [server]"
+        )),
+        None => Ok(()),
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Clock, Consistency, Ledger, LimitError, LimitId, MAX_STEPS,
-    OnFailure, Outcome, Rate, Retry, Sharing, Source, Span, Step, Store, StoreError, Timestamp,
+    OnFailure, Outcome, Rate, Retry, Sharing, Source, Span, Step, Store, StoreError, Subject, Timestamp,
 };
 use threshold_store::UniqueIds;
 
@@ -19,10 +19,8 @@ use super::names::{About, Blames};
 use super::rules::{Rule, Secrets};
 use super::select::{Plan, Planned, Request, Role, Selecting, Skipped};
 use super::subject::{SubjectKeys, adhoc, seal};
-use super::{Asking, Engine, Extras, State};
-use crate::identify::{Doubts, Facts, Identity};
+use super::{Asking, Engine, State, named};
 use crate::policy::{Layer, nearest};
-use crate::route::Path;
 
 /// The name of limits that are nobody's but the caller's.
 const ADHOC: &str = "adhoc";
@@ -235,7 +233,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                     self.plan_limit(&state, (rule, tier), charge, &mut charging.asked.plan)?;
                 }
                 Chosen::Rate(rate, kind) => {
-                    plan_rate(&self.secrets, (rate, kind), charge, &mut charging.asked.plan)?;
+                    let subject = adhoc(charge.key);
+                    let of = (&subject, charge.cost);
+                    plan_adhoc(&self.secrets, (rate, kind), of, &mut charging.asked.plan)?;
                 }
             }
             charging.steps.push(from..charging.asked.plan.steps.len());
@@ -258,23 +258,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             }
             None => frame.unknown_tier,
         };
-        let nobody = std::net::Ipv4Addr::UNSPECIFIED.into();
-        let facts = Facts { peer: nobody, method: "", host: None, path: "/", bytes: None, headers: &() };
-        let identity = Identity {
-            client: nobody,
-            tenant: None,
-            tenant_verified: false,
-            tier: None,
-            user: None,
-            user_kind: None,
-            doubts: Doubts::new(),
-        };
-        let asking = Asking { facts: &facts, identity: &identity, extras: Extras::default() };
-        let path = Path::read("/").expect("this is a path");
-        let routes = frame.routes.matches("", None, &path);
-        let mut request = Request::new(frame, &asking, (&path, &routes), self.edge.now());
+        let facts = named::facts();
+        let asking = Asking::nobody(&facts);
+        let mut request = Request::nobody(frame, &asking, self.edge.now());
         request.asker.named(charge.key, index);
-        (request.charge, request.varies) = (Some(charge.cost), true);
+        request.charge = Some(charge.cost);
         match Selecting::new(&state.overrides, &request).try_add(rule, plan) {
             Ok(()) => Ok(()),
             Err(Skipped::Off) => Err(ChargeError::Off(rule.name)),
@@ -301,22 +289,36 @@ fn no_tier(state: &State, rule: &Rule, what: &str) -> ChargeError {
     ChargeError::Tier { limit: rule.name, what: what.to_owned(), tiers }
 }
 
+/// Why a rate of a caller's own cannot be planned.
+pub(super) enum AdhocError {
+    Rate(LimitError),
+    Concurrency,
+}
+
+impl From<AdhocError> for ChargeError {
+    fn from(error: AdhocError) -> Self {
+        match error {
+            AdhocError::Rate(error) => Self::Rate(error),
+            AdhocError::Concurrency => Self::Concurrency(ADHOC.to_owned()),
+        }
+    }
+}
+
 /// Plans a rate of the caller's own.
-fn plan_rate(
+pub(super) fn plan_adhoc(
     secrets: &Secrets,
     (rate, kind): (Rate, AlgorithmKind),
-    charge: &Charge<'_>,
+    (subject, cost): (&Subject, NonZeroU64),
     plan: &mut Plan,
-) -> Result<(), ChargeError> {
+) -> Result<(), AdhocError> {
     if kind == AlgorithmKind::Concurrency {
-        return Err(ChargeError::Concurrency(ADHOC.to_owned()));
+        return Err(AdhocError::Concurrency);
     }
-    let algorithm = Algorithm::new(kind, &rate)?;
+    let algorithm = Algorithm::new(kind, &rate).map_err(AdhocError::Rate)?;
     let id = LimitId::new(ADHOC).expect("this is a limit's id");
     let keys = secrets.keys(&id, &algorithm, rate.unit());
-    let subject = adhoc(charge.key);
     for (keys, role) in keys.all().zip([Role::Limit, Role::Previous]) {
-        let step = Step::consume(keys.key_of(&subject), algorithm, charge.cost);
+        let step = Step::consume(keys.key_of(subject), algorithm, cost);
         plan.push(&step, Planned { about: adhoc_about(), role });
     }
     Ok(())
@@ -357,14 +359,7 @@ fn result(
     // The one that refuses, or else the limit itself, which comes first.
     let told = parts.iter().find(|part| part.refuses()).or_else(|| parts.first())?;
     let first = parts.first()?;
-    let mut retry = parts.iter().filter(|part| part.refuses()).map(|part| part.verdict.retry).max();
-    if let Some(Retry::After(wait)) = retry {
-        // A gate that was closed just now keeps out for longer.
-        let blocked = parts.iter().filter(|part| part.planned.role == Role::Gate);
-        let gate = blocked.map(|part| part.step.algorithm.period()).max().unwrap_or(Span::ZERO);
-        let closing = !parts.iter().any(|part| part.planned.role == Role::Gate && part.refuses());
-        retry = Some(Retry::After(if closing { wait.max(gate) } else { wait }));
-    }
+    let retry = wait(parts);
     let about = first.planned.about;
     let receipt = seals
         .filter(|_| first.charged && outcome.source == Source::Exact)
@@ -382,6 +377,17 @@ fn result(
         source: outcome.source,
         receipt,
     })
+}
+
+/// How long all of a limit's `parts` refuse; none if none of them does.
+pub(super) fn wait(parts: &[Part<'_>]) -> Option<Retry> {
+    let retry = parts.iter().filter(|part| part.refuses()).map(|part| part.verdict.retry).max();
+    let Some(Retry::After(wait)) = retry else { return retry };
+    // A gate that was closed just now keeps out for longer.
+    let blocked = parts.iter().filter(|part| part.planned.role == Role::Gate);
+    let gate = blocked.map(|part| part.step.algorithm.period()).max().unwrap_or(Span::ZERO);
+    let closing = !parts.iter().any(|part| part.planned.role == Role::Gate && part.refuses());
+    Some(Retry::After(if closing { wait.max(gate) } else { wait }))
 }
 
 /// By what receipts are made.
