@@ -28,6 +28,8 @@ mod config;
 mod demo;
 mod engine;
 mod envoy;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod health;
 mod late;

@@ -127,7 +127,8 @@ fn replaces(limit: &Limit, ids: &HashMap<&str, &Limit>, reader: &mut Reader<'_>)
                 reader.note_placed(other, "a limit cannot replace itself", "name another");
             }
             None => {
-                let known: Vec<&str> = ids.keys().copied().take(MAX_NAMED).collect();
+                let known: Vec<&str> =
+                    ids.keys().copied().filter(|id| *id != limit.id.as_str()).take(MAX_NAMED).collect();
                 let remedy = match nearest(name, &known) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => "name one that has a `descriptor`".to_owned(),
@@ -139,7 +140,7 @@ fn replaces(limit: &Limit, ids: &HashMap<&str, &Limit>, reader: &mut Reader<'_>)
                 reader.note_placed(other, what, "name one of the same domain");
             }
             Some(_) if !seen.insert(name) => {
-                reader.note_placed(other, "it stands here twice", "name it once")
+                reader.note_placed(other, "it stands here twice", "name it once");
             }
             Some(_) => {}
         }
@@ -155,7 +156,11 @@ fn domain_of(limit: &Limit) -> Option<&str> {
 
 /// What has no meaning without both.
 fn without(limit: &Limit, reader: &mut Reader<'_>) {
+    // What could not be read is told already, and is not missing.
+    let of = limit.id.field.trim_end_matches(".id");
+    let unread = ["domain", "descriptor"].iter().any(|name| reader.is_unread(&format!("{of}.{name}")));
     match (&limit.domain, &limit.descriptor) {
+        _ if unread => {}
         (Some(domain), None) => {
             let remedy = "add `descriptor = [\"remote_address\"]`, or remove `domain`";
             reader.note_placed(domain, "a domain stands here without a descriptor", remedy);
