@@ -16,7 +16,7 @@ Usage: cargo xtask bench [OPTIONS]
        cargo xtask bench instructions [--out DIR]
        cargo xtask bench gateway [--quick] [--rounds N] [--seconds N] [--only NAMES]
                                  [--binary FILE] [--out DIR]
-       cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
+       cargo xtask bench api|rls|websocket [--quick] [--rounds N] [--seconds N]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench resp [--quick] [--rounds N] [--seconds N] [--redis-cell FILE]
                                  [--binary FILE] [--out DIR]
@@ -33,7 +33,7 @@ Options:
                    run never replaces the committed figures)
   --help           this text
 
-Options of gateway, api, websocket, resp and stores:
+Options of gateway, api, rls, websocket, resp and stores:
   --rounds N       rounds, every server once in each (default 6, at least 3)
   --seconds N      time of one measurement (default 2)
   --only NAMES     gateway: only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and
@@ -53,6 +53,7 @@ Examples:
   cargo xtask bench instructions             instructions per decision, against the committed counts
   cargo xtask bench gateway                  the gateway beside other proxies; about three minutes
   cargo xtask bench api                      decisions over HTTP beside other servers; about a minute
+  cargo xtask bench rls                      Envoy's rate limit service beside others; about four minutes
   cargo xtask bench websocket                WebSocket messages with limits and without; about two minutes
   cargo xtask bench resp                     decisions by CL.THROTTLE beside Redis and others; about four minutes
   cargo xtask bench stores                   stores beside the plainest way to decide there; about five minutes
@@ -67,6 +68,7 @@ pub(crate) enum Command {
     },
     Gateway(ServerArgs),
     Api(ServerArgs),
+    Rls(ServerArgs),
     WebSocket(ServerArgs),
     Stores(ServerArgs),
     Resp(ServerArgs),
@@ -134,6 +136,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
             Ok(Command::Instructions { out: raw.out.unwrap_or_else(results) })
         }
         Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_servers()?)),
+        Some("rls") => Ok(Command::Rls(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("resp") => Ok(Command::Resp(Raw::read(&words[1..])?.into_all_servers()?)),

@@ -12,6 +12,7 @@ mod peers;
 mod progress;
 mod report;
 mod resp;
+mod rls;
 mod sections;
 mod servers;
 mod stats;
@@ -54,6 +55,7 @@ fn run(command: &Command) -> Outcome<()> {
         Command::Api(args) => api::run(args),
         Command::Resp(args) => resp::run(args),
         Command::RespClient(order) => resp::client::run(order),
+        Command::Rls(args) => rls::run(args),
         Command::WebSocket(args) => websocket::run(args),
         Command::Stores(args) => stores::run(args),
         Command::WebSocketClient(order) => websocket::client::run(order),

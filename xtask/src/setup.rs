@@ -97,6 +97,16 @@ const TOOLS: &[Tool] = &[
             "target/tools/redis-py/bin/pip install --quiet redis==8.1.0",
         ],
     ),
+    // A client of Envoy's rate limit service that somebody else generated.
+    tool(
+        "grpc",
+        "target/tools/grpc/bin/pip show --quiet xds-protos grpcio grpcio-health-checking grpcio-reflection",
+        &[
+            "python3 -m venv target/tools/grpc",
+            "target/tools/grpc/bin/pip install --quiet xds-protos==1.85.0 grpcio==1.85.1 \
+             grpcio-health-checking==1.85.1 grpcio-reflection==1.85.1",
+        ],
+    ),
     tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
     // Runs the Worker as Cloudflare does. The package brings a program for each kind of machine, and only this one's is
     // fetched.

@@ -69,12 +69,7 @@ pub(crate) fn gateway(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(
-        program,
-        folder,
-        (name, policy),
-        &["--gateway", &address.to_string(), "--api", "off", "--resp", "off"],
-    )
+    serve(program, folder, (name, policy), ("--gateway", address))
 }
 
 /// The command line of the decision API alone.
@@ -84,12 +79,7 @@ pub(crate) fn api(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    serve(
-        program,
-        folder,
-        (name, policy),
-        &["--gateway", "off", "--api", &address.to_string(), "--resp", "off"],
-    )
+    serve(program, folder, (name, policy), ("--api", address))
 }
 
 /// The command line of the surface for clients of Redis alone.
@@ -99,21 +89,36 @@ pub(crate) fn resp(
     (name, policy): (&str, &str),
     address: SocketAddr,
 ) -> Outcome<Vec<String>> {
-    let doors = ["--gateway", "off", "--api", "off", "--resp", &address.to_string()];
-    serve(program, folder, (name, policy), &doors)
+    serve(program, folder, (name, policy), ("--resp", address))
 }
 
+/// The command line of Envoy's rate limit service alone, over a store.
+pub(crate) fn rls(
+    program: &Path,
+    folder: &Folder,
+    (name, policy): (&str, &str),
+    (address, store): (SocketAddr, Option<&str>),
+) -> Outcome<Vec<String>> {
+    let mut line = serve(program, folder, (name, policy), ("--rls", address))?;
+    line.extend(store.into_iter().flat_map(|url| words(&["--store", url])));
+    Ok(line)
+}
+
+/// The command line of one surface alone.
 fn serve(
     program: &Path,
     folder: &Folder,
     (name, policy): (&str, &str),
-    doors: &[&str],
+    (surface, address): (&str, SocketAddr),
 ) -> Outcome<Vec<String>> {
     let policy = folder.file(&format!("{name}.toml"), policy)?;
     let data = folder.path().join(format!("{name}.data"));
     std::fs::create_dir_all(&data)?;
-    let mut line = words(&[&text(program), "serve", "--config", &text(&policy), "--admin", "off"]);
-    line.extend(words(doors));
+    let mut line = words(&[&text(program), "serve", "--config", &text(&policy)]);
+    for one in ["--gateway", "--api", "--rls", "--resp", "--admin"] {
+        let place = if one == surface { address.to_string() } else { "off".to_owned() };
+        line.extend([one.to_owned(), place]);
+    }
     line.extend(words(&["--data-dir", &text(&data)]));
     Ok(line)
 }

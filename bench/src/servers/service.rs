@@ -82,7 +82,7 @@ impl Service {
                 Err(error) if begun.elapsed() > START => {
                     return Err(self.complaint(&format!("did not answer well: {error}")));
                 }
-                _ => sleep(Duration::from_millis(20)),
+                Err(_) => sleep(Duration::from_millis(20)),
             }
         }
     }

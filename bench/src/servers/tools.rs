@@ -19,6 +19,8 @@ const TOOLS: &[Tool] = &[
     Tool { name: "nginx", ask: "-v", package: "nginx-light" },
     Tool { name: "haproxy", ask: "-v", package: "haproxy" },
     Tool { name: "wrk", ask: "-v", package: "wrk" },
+    Tool { name: "h2load", ask: "--version", package: "nghttp2-client" },
+    Tool { name: "redis-server", ask: "--version", package: "redis-server" },
     Tool { name: "cmake", ask: "--version", package: "cmake" },
     Tool { name: "protoc", ask: "--version", package: "protobuf-compiler" },
     Tool { name: "redis-server", ask: "--version", package: "redis-server" },

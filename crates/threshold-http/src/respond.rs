@@ -31,7 +31,7 @@ use threshold::policy::Layer;
 use threshold::{Rate, Retry, Span, Timestamp};
 
 pub use grpc::is_grpc;
-pub use headers::Notes;
+pub use headers::{Notes, show};
 
 /// What a surface may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ impl Answer {
     }
 
     fn show(&mut self, quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) {
-        headers::show(quota, retry, at, shown, |name, value| drop(self.headers.insert(name, value)));
+        show(quota, retry, at, shown, |name, value| drop(self.headers.insert(name, value)));
     }
 
     fn retry_after(&mut self, wait: Duration, at: Option<Timestamp>) {
@@ -287,7 +287,8 @@ fn banned(status: StatusCode) -> Answer {
 }
 
 /// Whole seconds, rounded up, at least 1.
-pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+#[must_use]
+pub fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 

@@ -18,6 +18,7 @@ use crate::health::Health;
 use crate::late::LateStore;
 use crate::log::Log;
 use crate::resp::{self, Resp};
+use crate::rls::{self, Rls};
 use crate::{admin, demo, workers};
 
 /// How often what other processes wrote into the ledger is taken over, where nobody tells of it: what one node does is
@@ -36,6 +37,7 @@ pub(crate) struct App {
     pub(crate) gateway: Option<Gateway>,
     pub(crate) api: Option<Api>,
     pub(crate) resp: Option<Resp>,
+    pub(crate) rls: Option<Rls>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
     archive: Option<Archive>,
@@ -50,6 +52,7 @@ pub(crate) struct Surfaces {
     pub(crate) gateway: Option<(SocketAddr, bool)>,
     pub(crate) api: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
+    pub(crate) rls: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     /// True if the built-in application is behind the gateway.
     pub(crate) demo: bool,
@@ -106,17 +109,22 @@ impl App {
             }
             None => None,
         };
+        let rls = match config.rls {
+            Some(address) => Some(start_rls(bind("rls", address).await?, config, (&engine, &health))?),
+            None => None,
+        };
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
             api: api.as_ref().map(Api::address),
             resp: resp.as_ref().map(Resp::address),
+            rls: rls.as_ref().map(Rls::address),
             admin,
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, api, resp, health, log, archive, upstream, surfaces })
+        Ok(Self { engine, gateway, api, resp, rls, health, log, archive, upstream, surfaces })
     }
 
     /// Keeps things tidy until it is dropped.
@@ -153,6 +161,9 @@ impl App {
         if let Some(resp) = self.resp {
             resp.stop().await;
         }
+        if let Some(rls) = self.rls {
+            rls.stop().await;
+        }
         if let Some(gateway) = self.gateway {
             let (connections, requests) = gateway.load();
             self.log.info(&format!("stopping: {connections} connections, {requests} requests in flight"));
@@ -176,6 +187,14 @@ impl App {
         }
         self.log.info("stopped");
     }
+}
+
+fn start_rls(
+    listener: TcpListener,
+    config: &ServerConfig,
+    of: (&Arc<Engine>, &Arc<Health>),
+) -> Result<Rls, String> {
+    Rls::start(listener, of, rls::Settings::new(&config.policy)).map_err(io)
 }
 
 /// Waits until somebody says that others have written to the ledger.

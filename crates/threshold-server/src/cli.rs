@@ -5,6 +5,7 @@ mod bans;
 mod common;
 mod doctor;
 mod export;
+mod import;
 mod lockouts;
 mod overrides;
 mod serve;
@@ -19,6 +20,7 @@ pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Whom};
 pub(crate) use doctor::Doctor;
 pub(crate) use export::{Export, ExportCloudflare, Zone};
+pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
@@ -39,6 +41,7 @@ Examples:
   threshold init                           writes a policy to start from
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
+  threshold import envoy ratelimit.yaml > policy.toml    from envoyproxy/ratelimit
   threshold schema > policy.schema.json    for editors
   threshold doctor --config policy.toml    whether store, ledger and secret are well, and what to do
   threshold export cloudflare --config policy.toml > edge.tf    the edge's limits as rules for Cloudflare
@@ -59,6 +62,9 @@ pub(crate) enum Command {
     Init(Init),
     /// Say what a policy promises, and what looks wrong in it.
     Check(Check),
+    /// Make a policy of what others are configured by.
+    #[command(subcommand)]
+    Import(Import),
     /// Print the JSON Schema of a policy.
     Schema,
     /// Look at the policy, the store and the ledger, and say what is not well.

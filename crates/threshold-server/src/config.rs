@@ -1,5 +1,6 @@
 //! Files and environment variables: the only place that reads them.
 
+mod envoy;
 mod ledger;
 mod secret;
 mod serve;
@@ -13,6 +14,7 @@ use threshold::random_secret;
 
 use crate::cli;
 
+pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
 pub(crate) use serve::{ServerConfig, archive_folder, reread, server, upstream};
 

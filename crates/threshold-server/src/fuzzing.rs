@@ -2,10 +2,12 @@
 //! targets in `fuzz/`, and for the tests that replay their corpus; nobody else needs it.
 #![doc(hidden)]
 
+mod envoy;
 mod forwarded;
 mod policy;
 mod resp;
 
+pub use envoy::envoy;
 pub use forwarded::forwarded;
 pub use policy::policy;
 pub use resp::resp;

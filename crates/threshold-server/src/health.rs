@@ -63,6 +63,11 @@ impl Health {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// True once it is on its way out.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     pub(crate) fn ledger(&self, fails: bool) {
         self.ledger_fails.store(fails, Ordering::Release);
     }

@@ -44,10 +44,24 @@ impl Keys {
         known.map(|(_, known)| Caller(*known))
     }
 
+    /// Who shows one in `authorization`, or nobody in particular where none is needed.
+    pub(crate) fn find_bearer(&self, authorization: Option<&[u8]>) -> Option<Caller> {
+        if self.is_empty() {
+            return Some(Caller::NOBODY);
+        }
+        self.find(None, bearer_of(authorization?)?)
+    }
+
     /// True if `caller` has one of them still.
     pub(crate) fn has(&self, caller: Caller) -> bool {
         self.0.iter().any(|(_, known)| *known == caller.0)
     }
+}
+
+/// The key in the value of an `Authorization` header.
+pub(crate) fn bearer_of(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = authorization.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
 fn hash(key: &[u8]) -> [u64; 2] {

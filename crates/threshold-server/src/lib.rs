@@ -7,7 +7,8 @@
 //! | `api` | the decision API |
 //! | `resp` | the same for clients of Redis |
 //! | `described`, `keys` | requests as programs describe them, and the keys of those programs |
-//! | `workers` | the threads that all are served by |
+//! | `rls`, `envoy` | Envoy's rate limit service, and the configuration of another one |
+//! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
@@ -30,6 +31,7 @@ mod config;
 mod demo;
 mod described;
 mod engine;
+mod envoy;
 pub mod fuzzing;
 mod gateway;
 mod health;
@@ -39,6 +41,7 @@ mod log;
 mod output;
 mod reload;
 mod resp;
+mod rls;
 mod source;
 mod workers;
 
@@ -73,6 +76,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Serve(serve) => commands::serve(&serve, &mut output),
             Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
+            Command::Import(import) => commands::import(&import, &mut output),
             Command::Schema => commands::schema(&mut output),
             Command::Doctor(doctor) => commands::doctor(&doctor, &mut output),
             Command::Export(export) => commands::export(&export, &mut output),

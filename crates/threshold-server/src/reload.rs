@@ -1,6 +1,6 @@
 //! Policies that change while the server runs: read again, checked whole, and put in force or refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use threshold::engine::Secrets;
@@ -8,18 +8,22 @@ use threshold::policy::Policy;
 
 use crate::app::App;
 use crate::cli::Serve;
-use crate::config::{self, PolicyFileError};
+use crate::config::{self, PolicyFileError, ServerConfig};
 use crate::gateway::{Prepared, Settings};
-use crate::{api, resp};
+use crate::{api, resp, rls};
 
 /// How often files are looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
 /// What is read again.
 pub(crate) struct Reloader {
-    file: PathBuf,
+    file: Option<PathBuf>,
+    /// The folder of Envoy's files.
+    envoy: Option<PathBuf>,
     secrets: Secrets,
-    /// The files as they were seen last: the policy, and what it names.
+    /// The policy's file, and those that it names.
+    files: Vec<PathBuf>,
+    /// All files as they were seen last.
     seen: Vec<(PathBuf, Option<Vec<u8>>)>,
     /// What only a new start takes over.
     fixed: Fixed,
@@ -36,11 +40,17 @@ struct Fixed {
 }
 
 impl Reloader {
-    /// Watches `file`, whose `policy` is in force.
-    pub(crate) fn new(file: PathBuf, policy: &Policy, secrets: Secrets) -> Self {
-        let mut reloader = Self { file, secrets, seen: Vec::new(), fixed: Fixed::of(policy) };
-        reloader.watch(policy);
-        reloader
+    /// Watches the files of `config`, whose policy is in force; none if there are none.
+    pub(crate) fn new(config: &ServerConfig) -> Option<Self> {
+        let (file, envoy) = (config.file.clone(), config.envoy.clone());
+        if file.is_none() && envoy.is_none() {
+            return None;
+        }
+        let (secrets, fixed) = (config.settings.secrets.clone(), Fixed::of(&config.policy));
+        let mut reloader = Self { file, envoy, secrets, files: Vec::new(), seen: Vec::new(), fixed };
+        reloader.watch(&config.policy);
+        reloader.seen = reloader.look();
+        Some(reloader)
     }
 
     /// Reads the policy again if a file is another than before.
@@ -51,15 +61,23 @@ impl Reloader {
     }
 
     fn has_changed(&mut self) -> bool {
-        let mut changed = false;
-        for (file, seen) in &mut self.seen {
-            let now = std::fs::read(&*file).ok();
-            if now != *seen {
-                *seen = now;
-                changed = true;
-            }
-        }
+        let now = self.look();
+        let changed = now != self.seen;
+        self.seen = now;
         changed
+    }
+
+    /// Every file as it is now.
+    fn look(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        let envoy = self.envoy.as_deref().and_then(|folder| config::envoy_files(folder).ok());
+        let files = self.files.iter().cloned().chain(envoy.into_iter().flatten());
+        let read = |file: PathBuf| {
+            let bytes = std::fs::read(&file).ok();
+            (file, bytes)
+        };
+        let mut all: Vec<_> = files.map(read).collect();
+        all.sort();
+        all
     }
 
     /// Reads the policy again and puts it in force, or says why not.
@@ -87,7 +105,8 @@ impl Reloader {
     }
 
     fn try_reload(&self, app: &App, serve: &Serve) -> Result<Policy, Vec<String>> {
-        let (policy, rules) = config::reread(&self.file, &self.secrets).map_err(told)?;
+        let (policy, rules) =
+            config::reread((self.file.as_deref(), self.envoy.as_deref()), &self.secrets).map_err(told)?;
         let one = |problem: String| vec![problem];
         let upstream = config::upstream(serve, &policy).or_else(|| app.upstream.clone());
         // All that can fail comes before anything is changed.
@@ -103,6 +122,9 @@ impl Reloader {
         if let Some(resp) = &app.resp {
             resp.change(resp::Settings::new(&policy));
         }
+        if let Some(rls) = &app.rls {
+            rls.change(rls::Settings::new(&policy));
+        }
         Ok(policy)
     }
 
@@ -111,17 +133,19 @@ impl Reloader {
         let tls = policy.gateway.as_ref().and_then(|gateway| gateway.tls.as_ref());
         let named =
             tls.into_iter().flat_map(|tls| [&tls.certificate.value, &tls.key.value]).map(PathBuf::from);
-        let files = std::iter::once(self.file.clone()).chain(named);
-        let seen = std::mem::take(&mut self.seen);
-        self.seen = files
-            .map(|file| match seen.iter().find(|(other, _)| *other == file) {
-                Some(known) => known.clone(),
-                None => {
-                    let bytes = std::fs::read(&file).ok();
-                    (file, bytes)
-                }
-            })
-            .collect();
+        self.files = self.file.iter().cloned().chain(named).collect();
+        // Those that it did not name before have not changed since it was read.
+        let known = |file: &Path| self.is_envoys(file) || self.seen.iter().any(|(known, _)| known == file);
+        let new: Vec<_> = self.look().into_iter().filter(|(file, _)| !known(file)).collect();
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        let still = |file: &PathBuf| self.files.contains(file) || self.is_envoys(file);
+        let mut seen: Vec<_> = seen.filter(|(file, _)| still(file)).chain(new).collect();
+        seen.sort();
+        self.seen = seen;
+    }
+
+    fn is_envoys(&self, file: &Path) -> bool {
+        self.envoy.as_deref().is_some_and(|folder| file.parent() == Some(folder))
     }
 }
 
@@ -136,6 +160,7 @@ impl Fixed {
                 server.and_then(|server| server.api),
                 server.and_then(|server| server.admin),
                 server.and_then(|server| server.resp),
+                server.and_then(|server| server.rls),
             ],
             data_dir: server.and_then(|server| server.data_dir.clone()),
             store: [

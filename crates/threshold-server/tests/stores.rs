@@ -154,9 +154,12 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         (&["--store", "sqlite:///none/such/file.db"], "make its folder first"),
     ];
     for (arguments, remedy) in cases {
-        let arguments =
-            [&["serve", "--gateway", "off", "--api", "off", "--admin", "off", "--resp", "off"], arguments]
-                .concat();
+        let arguments = [
+            &["serve", "--gateway", "off", "--api", "off", "--admin", "off"][..],
+            &["--resp", "off", "--rls", "off"],
+            arguments,
+        ]
+        .concat();
         let ran = threshold(&folder, &arguments);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {}", out(&ran));
         assert!(out(&ran).contains(remedy), "{arguments:?}: {}", out(&ran));
@@ -260,6 +263,8 @@ fn doctor_finds_bad_what_serve_refuses() {
             "--admin",
             "off",
             "--resp",
+            "off",
+            "--rls",
             "off",
             "--ledger",
             "sqlite://l.db",

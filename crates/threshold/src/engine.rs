@@ -6,10 +6,12 @@
 
 mod charge;
 mod decide;
+mod descriptors;
 mod escalate;
 mod explain;
 mod meet;
 mod message;
+mod named;
 mod names;
 mod operate;
 mod overrides;
@@ -42,6 +44,7 @@ use subject::{Asker, SubjectKeys};
 
 pub use charge::{AdhocCharge, AdhocCharged, AdhocLimit, Charge, ChargeError, Charged, Chosen, Receipt};
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
+pub use descriptors::{Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, OwnLimit};
 pub use explain::{Considered, Explanation};
 pub use message::Message;
 pub use overrides::{Override, OverrideError};

@@ -8,6 +8,7 @@ mod abuse;
 mod check;
 mod decode;
 mod describe;
+mod descriptor;
 mod environment;
 mod gateway;
 mod identity;
@@ -19,6 +20,8 @@ mod surfaces;
 mod table;
 mod values;
 
+use std::collections::HashSet;
+
 use serde_json::{Value as Json, json};
 use toml::de::{DeTable, DeValue};
 
@@ -29,6 +32,7 @@ pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
 pub(crate) use check::{EVERY_MESSAGE, UNMATCHED, blamed, cost, kind, subjects};
 pub use decode::{Named, Placed, Several};
 pub use describe::LimitGuarantee;
+pub use descriptor::{DescriptorEntry, EntryValue, ValuePattern};
 pub use gateway::{Gateway, GatewayNumbers, Tls, Upstream};
 pub use identity::{Aggregate, Claimed, HostLabel, Identity, Jwt, JwtAlgorithm, Tenant, User};
 pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePatterns, Tier};
@@ -110,6 +114,36 @@ impl Policy {
             Some(policy) if problems.is_empty() => Ok(policy),
             _ => Err(PolicyError { file: file.to_owned(), problems }),
         }
+    }
+
+    /// The same policy with the limits of `other` as well, which stand in `file`.
+    ///
+    /// # Errors
+    ///
+    /// Every limit whose id, or domain and descriptor, are taken already.
+    pub fn joined(mut self, other: Self, file: &str) -> Result<Self, PolicyError> {
+        let descriptor = |limit: &Limit| {
+            let entries = limit.descriptor.as_ref()?.0.iter().map(|entry| entry.value.clone());
+            Some((limit.domain.as_ref()?.value.clone(), entries.collect::<Vec<_>>()))
+        };
+        let ids: HashSet<String> = self.limit.iter().map(|limit| limit.id.as_str().to_owned()).collect();
+        let descriptors: HashSet<_> = self.limit.iter().filter_map(descriptor).collect();
+        let taken = |limit: &Limit| {
+            let what = match descriptor(limit) {
+                _ if ids.contains(limit.id.as_str()) => "the policy has a limit of this id",
+                Some(own) if descriptors.contains(&own) => "the policy has a limit for this descriptor",
+                _ => return None,
+            };
+            let (line, column) = limit.id.place;
+            let (what, remedy) = (format!("{what}: {:?}", limit.id.as_str()), "keep one of them".to_owned());
+            Some(Problem { line, column, field: limit.id.field.clone(), what, remedy })
+        };
+        let problems: Vec<Problem> = other.limit.iter().filter_map(taken).collect();
+        if !problems.is_empty() {
+            return Err(PolicyError { file: file.to_owned(), problems });
+        }
+        self.limit.extend(other.limit);
+        Ok(self)
     }
 
     fn decode_text(reader: &mut Reader<'_>) -> Option<Self> {

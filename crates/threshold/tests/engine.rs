@@ -8,6 +8,8 @@ mod charges;
 mod common;
 #[path = "engine/corners.rs"]
 mod corners;
+#[path = "engine/descriptors.rs"]
+mod descriptors;
 #[path = "engine/enforcement.rs"]
 mod enforcement;
 #[path = "engine/explain.rs"]

@@ -70,8 +70,8 @@ impl Notes {
     }
 }
 
-/// Shows what is left of `quota` at `at`, and of what a refusal asks to wait.
-pub(super) fn show(
+/// Shows what is left of `quota` at `at`, and of what a refusal asks to wait: for surfaces that hand headers on.
+pub fn show(
     quota: &Quota,
     retry: Option<Duration>,
     at: Timestamp,

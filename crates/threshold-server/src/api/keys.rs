@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use threshold_http::Answer;
 
-use crate::keys::{Caller, Keys};
+use crate::keys::{Caller, Keys, bearer_of};
 
 /// The header that carries a key where `Authorization` is somebody else's.
 const KEY: HeaderName = HeaderName::from_static("x-threshold-key");
@@ -32,11 +32,7 @@ fn look(
     authorization: Option<&[u8]>,
     bearer: bool,
 ) -> Result<Caller, Box<Answer>> {
-    let shown = key.or_else(|| {
-        let value = authorization?;
-        let (scheme, token) = value.split_at_checked(7)?;
-        scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
-    });
+    let shown = key.or_else(|| bearer_of(authorization?));
     let caller = shown.and_then(|key| keys.find(None, key));
     caller.ok_or_else(|| unknown(bearer, shown.is_some()))
 }

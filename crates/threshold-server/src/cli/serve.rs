@@ -31,7 +31,7 @@ pub(crate) struct Serve {
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Policies of Envoy's rate limit service.
+    /// A folder with the YAML files of envoyproxy/ratelimit, beside the policy or instead of one.
     #[arg(long, value_name = "DIR")]
     pub(crate) envoy_config: Option<PathBuf>,
     /// Where the reverse proxy listens [default: 127.0.0.1:8080].
@@ -43,7 +43,7 @@ pub(crate) struct Serve {
     /// Where health is told [default: 127.0.0.1:8083].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) admin: Option<Listen>,
-    /// Where Envoy asks.
+    /// Where Envoy asks, and others that speak its rate limit service [default: 127.0.0.1:8081].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) rls: Option<Listen>,
     /// Where clients of Redis ask for decisions [default: 127.0.0.1:6380].
@@ -79,14 +79,12 @@ The policy is read again when its file changes and on SIGHUP; a broken one is re
 Addresses, stores and folders are taken over at the next start. SIGTERM and Ctrl-C end the server: requests in flight are
 finished first.
 
-Beyond this machine the gateway needs [gateway].tls, the decision API and RESP keys in [api], and the admin listener
-THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
+Beyond this machine the gateway needs [gateway].tls, the decision API, RESP and Envoy's rate limit service keys in [api],
+and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
-
-Not in this version: --envoy-config and --rls (it may be `off`).
 
 Exit codes:
   0  stopped by a signal
@@ -102,6 +100,7 @@ Examples:
   threshold serve --config policy.toml --store postgres://me@db/limits      shared by many nodes, ledger and all
   threshold serve --config policy.toml --store redis://cache --ledger postgres://me@db/limits
   threshold serve --config policy.toml --store postgres://me@db/limits --cache redis://cache
+  threshold serve --envoy-config config --gateway off            what envoyproxy/ratelimit was configured by
   threshold serve --config policy.toml --archive archive         what `threshold analytics` reads
   kill -HUP $(pidof threshold)                                   reads the policy again";
 

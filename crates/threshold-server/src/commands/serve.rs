@@ -52,8 +52,7 @@ async fn run(
     }
     let app = App::start(&config, rules).await?;
     greet(&config, &app.surfaces, output);
-    let secrets = config.settings.secrets.clone();
-    let mut reloader = config.file.as_ref().map(|file| Reloader::new(file.clone(), &config.policy, secrets));
+    let mut reloader = Reloader::new(&config);
     {
         let tending = App::tend(&app.engine, &app.health, &app.log);
         tokio::pin!(tending);
@@ -130,12 +129,18 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
     if let Some(address) = surfaces.resp {
         output.line(&format!("  resp     redis://{address} (CL.THROTTLE, THROTTLE, THRESHOLD.CHECK)"));
     }
+    if let Some(address) = surfaces.rls {
+        output.line(&format!("  rls      grpc://{address} (Envoy's rate limit service)"));
+    }
     if let Some(address) = surfaces.admin {
         output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
     }
-    let policy = match &config.file {
-        Some(file) => format!("{}, read again when it changes", file.display()),
-        None => "a demonstration; `threshold init` writes one to start from".to_owned(),
+    let policy = match (&config.file, &config.envoy) {
+        (Some(file), Some(folder)) => {
+            format!("{} and {}, read again when they change", file.display(), folder.display())
+        }
+        (Some(file), None) | (None, Some(file)) => format!("{}, read again when it changes", file.display()),
+        (None, None) => "a demonstration; `threshold init` writes one to start from".to_owned(),
     };
     output.line(&format!("  policy   {policy}"));
     let Settings { store, ledger, .. } = &config.settings;

@@ -9,6 +9,7 @@ use threshold::open::Place;
 use threshold::policy::{Breaker, Listen, Policy};
 use threshold::{NodeSettings, Span};
 
+use super::envoy::with_envoy;
 use super::ledger::with_token;
 use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
 use crate::archive;
@@ -16,6 +17,7 @@ use crate::cli::{Serve, listen};
 use crate::demo;
 
 const GATEWAY: &str = "127.0.0.1:8080";
+const RLS: &str = "127.0.0.1:8081";
 const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
 const RESP: &str = "127.0.0.1:6380";
@@ -29,6 +31,8 @@ const DEMONSTRATION: &str = "the demonstration";
 pub(crate) struct ServerConfig {
     /// The file of the policy; none for the demonstration.
     pub(crate) file: Option<PathBuf>,
+    /// The folder of Envoy's files.
+    pub(crate) envoy: Option<PathBuf>,
     pub(crate) policy: Policy,
     pub(crate) settings: Settings,
     /// The application, for what no other takes; none for the demonstration's.
@@ -37,6 +41,7 @@ pub(crate) struct ServerConfig {
     pub(crate) api: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
+    pub(crate) rls: Option<SocketAddr>,
     /// The address of the second store, if there is one.
     pub(crate) cache: Option<String>,
     pub(crate) node: NodeSettings,
@@ -55,15 +60,22 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         data_dir: serve.data_dir.clone(),
     };
     let mut settings = settings(&place, Access::Make)?;
+    let envoy = serve.envoy_config.clone().or_else(|| set("THRESHOLD_ENVOY_CONFIG").map(PathBuf::from));
     let policy = match settings.policy.take() {
         Some(policy) => policy,
-        None => Policy::read(DEMONSTRATION, demo::POLICY, &variable).map_err(PolicyFileError::Broken)?,
+        None => {
+            // Who names files of Envoy wants no demonstration beside them.
+            let text = if envoy.is_some() { "" } else { demo::POLICY };
+            Policy::read(DEMONSTRATION, text, &variable).map_err(PolicyFileError::Broken)?
+        }
     };
+    let (policy, not_carried) = with_envoy(policy, envoy.as_deref())?;
+    let named = file.as_deref().unwrap_or(Path::new(DEMONSTRATION));
     let rules = match settings.rules.take() {
-        Some(rules) => rules,
-        None => rules(Path::new(DEMONSTRATION), &policy, &settings.secrets)?,
+        Some(rules) if envoy.is_none() => rules,
+        _ => rules(named, &policy, &settings.secrets)?,
     };
-    refuse_what_is_missing(serve, &policy).map_err(PolicyFileError::Unreadable)?;
+    settings.notes.extend(not_carried.iter().map(|note| format!("not carried over: {note}")));
     let of_policy = policy.server.as_ref();
     let address = |flag: &Option<Listen>, name: &str, written: Option<&Listen>, default: &str| {
         address(*flag, name, written.copied(), default).map_err(PolicyFileError::Unreadable)
@@ -79,7 +91,8 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         address(&serve.admin, "THRESHOLD_ADMIN", of_policy.and_then(|server| server.admin.as_ref()), ADMIN)?;
     let resp =
         address(&serve.resp, "THRESHOLD_RESP", of_policy.and_then(|server| server.resp.as_ref()), RESP)?;
-    guard(&policy, [gateway, api, admin, resp]).map_err(PolicyFileError::Unreadable)?;
+    let rls = address(&serve.rls, "THRESHOLD_RLS", of_policy.and_then(|server| server.rls.as_ref()), RLS)?;
+    guard(&policy, [gateway, api, admin, resp, rls]).map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, node.breaker);
@@ -88,6 +101,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
     let config = ServerConfig {
         file,
+        envoy,
         policy,
         settings,
         upstream,
@@ -95,6 +109,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         api,
         admin,
         resp,
+        rls,
         cache,
         node,
         archive,
@@ -103,10 +118,17 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     Ok((config, rules))
 }
 
-/// A policy and the rules it makes, read again from `file`.
-pub(crate) fn reread(file: &Path, secrets: &Secrets) -> Result<(Policy, Rules), PolicyFileError> {
-    let policy = super::policy(file)?;
-    let rules = rules(file, &policy, secrets)?;
+/// A policy and the rules it makes, read again from its file and from the folder of Envoy's.
+pub(crate) fn reread(
+    (file, envoy): (Option<&Path>, Option<&Path>),
+    secrets: &Secrets,
+) -> Result<(Policy, Rules), PolicyFileError> {
+    let policy = match file {
+        Some(file) => super::policy(file)?,
+        None => Policy::read(DEMONSTRATION, "", &variable).map_err(PolicyFileError::Broken)?,
+    };
+    let (policy, _) = with_envoy(policy, envoy)?;
+    let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules))
 }
 
@@ -129,23 +151,6 @@ fn address(
         Some(Listen::At(address)) => Ok(Some(address)),
         None => default.parse().map(Some).map_err(|_| format!("{default} is no address")),
     }
-}
-
-/// What this version cannot do is said, and not passed over.
-fn refuse_what_is_missing(serve: &Serve, policy: &Policy) -> Result<(), String> {
-    let server = policy.server.as_ref();
-    let surfaces = [("rls", &serve.rls, "THRESHOLD_RLS", server.and_then(|server| server.rls))];
-    for (flag, given, name, written) in surfaces {
-        if address(*given, name, Some(written.unwrap_or(Listen::Off)), "")?.is_some() {
-            return Err(format!(
-                "--{flag}: this version has no such surface; leave it out, or say `--{flag} off`"
-            ));
-        }
-    }
-    if serve.envoy_config.is_some() || set("THRESHOLD_ENVOY_CONFIG").is_some() {
-        return Err("--envoy-config: this version does not speak to Envoy; leave it out".to_owned());
-    }
-    Ok(())
 }
 
 /// The address of the second store that a flag, the environment or the policy names.
@@ -211,7 +216,7 @@ fn node(policy: &Policy, cached: bool) -> Result<NodeSettings, String> {
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.
-fn guard(policy: &Policy, [gateway, api, admin, resp]: [Option<SocketAddr>; 4]) -> Result<(), String> {
+fn guard(policy: &Policy, [gateway, api, admin, resp, rls]: [Option<SocketAddr>; 5]) -> Result<(), String> {
     let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
     let beyond =
         |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);
@@ -223,15 +228,10 @@ fn guard(policy: &Policy, [gateway, api, admin, resp]: [Option<SocketAddr>; 4]) 
         ));
     }
     let keys = policy.api.as_ref().is_some_and(|api| !api.keys.0.is_empty());
-    if let Some(address) = beyond(api).filter(|_| !keys) {
+    for (surface, address) in [("api", api), ("resp", resp), ("rls", rls)] {
+        let Some(address) = beyond(address).filter(|_| !keys) else { continue };
         return Err(format!(
-            "--api {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
-             [api], or `insecure = true` in [server]"
-        ));
-    }
-    if let Some(address) = beyond(resp).filter(|_| !keys) {
-        return Err(format!(
-            "--resp {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
+            "--{surface} {address}: beyond this machine it needs keys, such as `keys = {{ billing = \"${{BILLING_KEY}}\" }}` in \
              [api], or `insecure = true` in [server]"
         ));
     }

@@ -24,6 +24,7 @@ fn the_third_of_the_requests_it_names_is_refused() {
         .env("THRESHOLD_GATEWAY", "127.0.0.1:0")
         .env("THRESHOLD_API", "127.0.0.1:0")
         .env("THRESHOLD_ADMIN", "127.0.0.1:0")
+        .env("THRESHOLD_RLS", "127.0.0.1:0")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -84,6 +85,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
             .args(["serve", "--config", "policy.toml", "--admin", "off"])
             .env("THRESHOLD_API", "off")
             .env("THRESHOLD_RESP", "off")
+            .env("THRESHOLD_RLS", "off")
             .args(arguments)
             .output()
             .unwrap();
@@ -98,6 +100,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
         (&["--store", "mysql://x"], "", 2, "write memory://"),
         (&["--api", "0.0.0.0:0"], "", 2, "it needs keys"),
         (&["--resp", "0.0.0.0:0"], "", 2, "--resp 0.0.0.0:0: beyond this machine it needs keys"),
+        (&["--rls", "0.0.0.0:0"], "", 2, "it needs keys"),
         (&["--upstream", "nowhere"], "", 2, "http://127.0.0.1:3000"),
         (&[], "[[limit]]\nid = 1\n", 1, "nothing of it is used"),
         (&[], "[gateway]\ntls = { certificate = \"none.pem\", key = \"none.pem\" }\n", 2, "give a PEM file"),

@@ -18,6 +18,7 @@ pub(crate) struct Server {
     pub(crate) folder: Folder,
     pub(crate) gateway: SocketAddr,
     pub(crate) api: SocketAddr,
+    pub(crate) rls: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) resp: SocketAddr,
     said: Arc<Mutex<Vec<String>>>,
@@ -32,6 +33,15 @@ impl Server {
 
     /// Starts a server with further `arguments` and variables of the `environment`.
     pub(crate) fn with(policy: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::begin(policy, &[&["--rls", "127.0.0.1:0"], arguments].concat(), environment)
+    }
+
+    /// Starts a server that is told itself where Envoy asks it.
+    pub(crate) fn listening(policy: &str, arguments: &[&str]) -> Self {
+        Self::begin(policy, arguments, &[])
+    }
+
+    fn begin(policy: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let folder = Folder::new();
         std::fs::write(folder.path().join("policy.toml"), policy).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_threshold"))
@@ -54,6 +64,7 @@ impl Server {
             folder,
             gateway: SocketAddr::from(([127, 0, 0, 1], 0)),
             api: SocketAddr::from(([127, 0, 0, 1], 0)),
+            rls: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
             resp: SocketAddr::from(([127, 0, 0, 1], 0)),
             said,
@@ -64,6 +75,7 @@ impl Server {
         server.api = server.address("api");
         server.admin = server.address("admin");
         server.resp = server.address("resp");
+        server.rls = server.address("rls");
         server
     }
 

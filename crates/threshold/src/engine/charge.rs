@@ -18,14 +18,12 @@ use threshold_store::UniqueIds;
 use super::decide::{Asked, Part};
 use super::rules::Rule;
 use super::select::{Plan, Request, Role, Selecting, Skipped};
-use super::subject::{SubjectKeys, seal};
-use super::{Asking, Engine, Extras, State};
-use crate::identify::{Doubts, Facts, Identity};
+use super::subject::{self, SubjectKeys, seal};
+use super::{Asking, Engine, State, named};
 use crate::policy::{Layer, nearest};
-use crate::route::Path;
-use adhoc::plan_rate;
 
 pub use adhoc::{AdhocCharge, AdhocCharged, AdhocLimit};
+pub(super) use adhoc::{AdhocError, plan_adhoc};
 
 /// Makes the keys of used receipts no others.
 const RECEIPT: u64 = 0x7265_6365_6970_7421;
@@ -249,7 +247,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                     self.plan_limit(&state, (rule, tier), charge, &mut charging.asked.plan)?;
                 }
                 Chosen::Rate(rate, kind) => {
-                    plan_rate(&self.secrets, (rate, kind), charge, &mut charging.asked.plan)?;
+                    let subject = subject::adhoc(charge.key.as_bytes());
+                    let of = (&subject, charge.cost);
+                    plan_adhoc(&self.secrets, (rate, kind), of, &mut charging.asked.plan)?;
                 }
             }
             charging.steps.push(from..charging.asked.plan.steps.len());
@@ -272,23 +272,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             }
             None => frame.unknown_tier,
         };
-        let nobody = std::net::Ipv4Addr::UNSPECIFIED.into();
-        let facts = Facts { peer: nobody, method: "", host: None, path: "/", bytes: None, headers: &() };
-        let identity = Identity {
-            client: nobody,
-            tenant: None,
-            tenant_verified: false,
-            tier: None,
-            user: None,
-            user_kind: None,
-            doubts: Doubts::new(),
-        };
-        let asking = Asking { facts: &facts, identity: &identity, extras: Extras::default() };
-        let path = Path::read("/").expect("this is a path");
-        let routes = frame.routes.matches("", None, &path);
-        let mut request = Request::new(frame, &asking, (&path, &routes), self.edge.now());
+        let facts = named::facts();
+        let asking = Asking::nobody(&facts);
+        let mut request = Request::nobody(frame, &asking, self.edge.now());
         request.asker.named(charge.key, index);
-        (request.charge, request.varies) = (Some(charge.cost), true);
+        request.charge = Some(charge.cost);
         match Selecting::new(&state.overrides, &request).try_add(rule, plan) {
             Ok(()) => Ok(()),
             Err(Skipped::Off) => Err(ChargeError::Off(rule.name)),
@@ -334,14 +322,7 @@ fn result(
     // The one that refuses, or else the limit itself, which comes first.
     let told = parts.iter().find(|part| part.refuses()).or_else(|| parts.first())?;
     let first = parts.first()?;
-    let mut retry = parts.iter().filter(|part| part.refuses()).map(|part| part.verdict.retry).max();
-    if let Some(Retry::After(wait)) = retry {
-        // A gate that was closed just now keeps out for longer.
-        let blocked = parts.iter().filter(|part| part.planned.role == Role::Gate);
-        let gate = blocked.map(|part| part.step.algorithm.period()).max().unwrap_or(Span::ZERO);
-        let closing = !parts.iter().any(|part| part.planned.role == Role::Gate && part.refuses());
-        retry = Some(Retry::After(if closing { wait.max(gate) } else { wait }));
-    }
+    let retry = wait(parts);
     let about = first.planned.about;
     let receipt = seals
         .filter(|_| first.charged && outcome.source == Source::Exact)
@@ -359,6 +340,17 @@ fn result(
         source: outcome.source,
         receipt,
     })
+}
+
+/// How long all of a limit's `parts` refuse; none if none of them does.
+pub(super) fn wait(parts: &[Part<'_>]) -> Option<Retry> {
+    let retry = parts.iter().filter(|part| part.refuses()).map(|part| part.verdict.retry).max();
+    let Some(Retry::After(wait)) = retry else { return retry };
+    // A gate that was closed just now keeps out for longer.
+    let blocked = parts.iter().filter(|part| part.planned.role == Role::Gate);
+    let gate = blocked.map(|part| part.step.algorithm.period()).max().unwrap_or(Span::ZERO);
+    let closing = !parts.iter().any(|part| part.planned.role == Role::Gate && part.refuses());
+    Some(Retry::After(if closing { wait.max(gate) } else { wait }))
 }
 
 /// By what receipts are made.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use threshold_core::{
-    Action, Batch, Mode, OnFailure, Outcome, Rate, Retry, Source, Step, Timestamp, Verdict,
+    Action, Batch, Mode, OnFailure, Outcome, Rate, Retry, Source, Span, Step, Timestamp, Verdict,
 };
 
 use super::select::{Plan, Planned, Role};
@@ -137,6 +137,8 @@ pub struct Quota {
     pub layer: Layer,
     /// Its rate.
     pub rate: Rate,
+    /// The period that it counts in, which is another than its rate's where an override has one.
+    pub period: Span,
     /// Its capacity.
     pub capacity: u64,
     /// How many more of cost 1 would be allowed at this instant.
@@ -220,15 +222,12 @@ impl Decision {
     }
 
     fn tightest(&self) -> Option<Part<'_>> {
-        let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
         // Of a limit that was open because nobody could be asked, nobody knows what is left.
         let open = self.inner.outcome.source == Source::Open;
         let known = move |part: &Part<'_>| !open || part.step.sharing.on_failure != OnFailure::Open;
         let shown = || self.parts().filter(Part::shows_itself).filter(known);
-        let tightest =
-            || shown().min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)));
         let refusing = if self.allowed() { None } else { shown().find(Part::refuses) };
-        refusing.or_else(tightest)
+        refusing.or_else(|| smallest(shown()))
     }
 
     /// What the request claimed and was not believed.
@@ -312,6 +311,12 @@ impl Decision {
     }
 }
 
+/// The part with the smallest share left.
+fn smallest<'a>(parts: impl Iterator<Item = Part<'a>>) -> Option<Part<'a>> {
+    let share = |one: &Verdict, other: &Verdict| u128::from(one.remaining) * u128::from(other.limit);
+    parts.min_by(|a, b| share(a.verdict, b.verdict).cmp(&share(b.verdict, a.verdict)))
+}
+
 impl Asked {
     #[inline]
     fn clear(&mut self) {
@@ -325,6 +330,16 @@ impl Asked {
             let charged = self.outcome.charged && verdict.admitted();
             Part { planned, step, verdict, charged }
         })
+    }
+
+    /// The first limit that refuses, if the whole is `refused`, or else the one with the smallest share left; of those that
+    /// show themselves and are known.
+    pub(crate) fn tightest(&self, refused: bool) -> Option<Part<'_>> {
+        let open = self.outcome.source == Source::Open;
+        let known = move |part: &Part<'_>| !open || part.step.sharing.on_failure != OnFailure::Open;
+        let shown = || self.parts().filter(Part::shows_itself).filter(known);
+        let refusing = if refused { shown().find(Part::refuses) } else { None };
+        refusing.or_else(|| smallest(shown()))
     }
 
     /// The refusal of the first limit that refuses.
@@ -426,12 +441,13 @@ impl Part<'_> {
         matches!(self.verdict.retry, Retry::After(_))
     }
 
-    fn quota(&self) -> Quota {
+    pub(crate) fn quota(&self) -> Quota {
         let (about, verdict) = (self.planned.about, self.verdict);
         Quota {
             limit: about.limit,
             layer: about.layer,
             rate: about.rate,
+            period: self.step.algorithm.period(),
             capacity: verdict.limit,
             remaining: verdict.remaining,
             bytes: about.bytes,

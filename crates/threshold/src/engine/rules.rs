@@ -1,6 +1,7 @@
 //! A policy made ready: limits with their numbers and keys, routes and identities compiled, names turned into indexes.
 
 mod build;
+mod descriptors;
 mod response;
 mod retiring;
 
@@ -24,6 +25,7 @@ use crate::policy::{Addresses, Consistency, Cost, Enforce, Layer, OnStoreFailure
 use crate::route::{Path, Routes};
 
 pub use build::BuildRulesError;
+pub(crate) use descriptors::{DescriptorRule, DescriptorRules};
 pub(crate) use response::{Listed, Lists, Response, evidence};
 pub use retiring::ReloadError;
 pub(crate) use retiring::Retiring;
@@ -46,6 +48,8 @@ pub struct Rules {
     pub(crate) inner: Vec<Rule>,
     /// Limits of messages, in the order of the layers.
     pub(crate) messages: Vec<Rule>,
+    /// Limits of descriptors.
+    pub(crate) descriptors: DescriptorRules,
     /// Limits of the policy before, still in force for one of their windows.
     pub(crate) retiring: Vec<Retiring>,
     /// How long the ledger keeps what.
@@ -89,6 +93,8 @@ pub struct Rule {
     pub(crate) routes: RouteFilter,
     /// Which messages it is for; none if it is for requests.
     pub(crate) messages: Option<MessageRule>,
+    /// Which descriptors it is for; none if it is for requests or messages.
+    pub(crate) descriptor: Option<Box<DescriptorRule>>,
     pub(crate) per: SmallVec<[Per; 2]>,
     pub(crate) numbers: Numbers,
     pub(crate) cost: Cost,
@@ -300,9 +306,9 @@ impl Rules {
         self.response.addresses
     }
 
-    /// The limits of all layers, the edge first, those of messages last.
+    /// The limits of all layers, the edge first, then those of messages, those of descriptors last.
     pub fn limits(&self) -> impl Iterator<Item = &Rule> {
-        self.edge.iter().chain(&self.inner).chain(&self.messages)
+        self.edge.iter().chain(&self.inner).chain(&self.messages).chain(&self.descriptors.rules)
     }
 
     /// What limits ask of messages beside their type.
@@ -366,6 +372,11 @@ impl Rule {
     /// True if it is this process's own.
     pub(crate) fn at_edge(&self) -> bool {
         self.layer == Layer::Edge
+    }
+
+    /// True if it refuses whatever it is for.
+    pub(crate) fn refuses(&self) -> bool {
+        self.descriptor.as_ref().is_some_and(|descriptor| descriptor.refuse)
     }
 
     /// Its id.

@@ -139,7 +139,9 @@ pub(crate) fn inner(state: &State, request: &Request<'_>, plan: &mut Plan) {
 fn retiring(state: &State, request: &Request<'_>, wanted: fn(&Rule) -> bool, plan: &mut Plan) {
     for (retiring, overrides) in state.rules.retiring.iter().zip(&state.retiring) {
         let message = request.asker.message().is_some();
-        let wanted = wanted(&retiring.rule) && retiring.rule.messages.is_some() == message;
+        let wanted = wanted(&retiring.rule)
+            && retiring.rule.messages.is_some() == message
+            && retiring.rule.descriptor.is_none();
         if wanted && request.now < retiring.until {
             retire(retiring, overrides, request, plan);
         }
@@ -158,6 +160,12 @@ fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, pla
     }
     let mut own = Plan::default();
     Selecting::new(overrides, &request).add(&retiring.rule, &mut own);
+    merge(&own, plan);
+}
+
+/// Adds the steps of a limit that is on its way out.
+#[cold]
+pub(crate) fn merge(own: &Plan, plan: &mut Plan) {
     for (place, (step, planned)) in own.batch.steps().iter().zip(&own.steps).enumerate() {
         // What its successor counts as well is charged once.
         if !plan.batch.steps().iter().any(|other| other.key == step.key) {
@@ -189,6 +197,8 @@ pub enum Skipped {
     Route,
     /// It is for messages, or for others.
     Message,
+    /// It is for descriptors.
+    Descriptor,
     /// The tenant's tier has no rate for it.
     Tier,
     /// The request has no such subject.
@@ -205,6 +215,7 @@ impl Skipped {
             Self::Off => "off",
             Self::Route => "route",
             Self::Message => "message",
+            Self::Descriptor => "descriptor",
             Self::Tier => "tier",
             Self::Subject => "subject",
             Self::Cost => "cost",
@@ -231,6 +242,9 @@ impl<'a> Selecting<'a> {
             return Err(Skipped::Off);
         }
         if request.charge.is_none() {
+            if rule.descriptor.is_some() {
+                return Err(Skipped::Descriptor);
+            }
             if !rule.routes.matches(request.routes) {
                 return Err(Skipped::Route);
             }

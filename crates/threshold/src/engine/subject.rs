@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 use threshold_core::ledger::Naming;
 use threshold_core::{Secret, Step, Subject, SubjectId, SubjectKey, SubjectKind};
 
-use super::rules::{Frame, Secrets};
+use super::rules::{DescriptorRule, Frame, Secrets};
 use super::{Extras, Message};
 use crate::identify::{AddressKey, Identity, address_key};
-use crate::policy::Per;
+use crate::policy::{EntryValue, Per};
 
 /// Who is asking, as far as it is believed.
 pub(crate) struct Asker<'a> {
@@ -26,6 +26,16 @@ pub(crate) struct Asker<'a> {
     message: Option<Message<'a>>,
     /// What the caller names instead of all that.
     key: Option<&'a str>,
+    /// The descriptor that is asked about instead of all that.
+    descriptor: Option<Described<'a>>,
+}
+
+/// A descriptor: its domain and entries, and the limit that is for it.
+#[derive(Clone, Copy)]
+struct Described<'a> {
+    domain: &'a str,
+    entries: &'a [(&'a str, &'a str)],
+    rule: Option<&'a DescriptorRule>,
 }
 
 /// What a part is. It is inside every key: a number, once given, stays.
@@ -52,6 +62,9 @@ enum Mark {
     Key = 17,
     Adhoc = 18,
     Receipt = 19,
+    Domain = 20,
+    Entry = 21,
+    Pattern = 22,
 }
 
 /// Names subjects as ledgers know them: by a kind and a keyed hash.
@@ -214,12 +227,23 @@ impl<'a> Asker<'a> {
                 ..message
             }),
             key: None,
+            descriptor: None,
         }
     }
 
     /// Somebody whom the caller names by `key`, whatever a limit counts by, with the numbers of a tier.
     pub(crate) fn named(&mut self, key: &'a str, tier: Option<usize>) {
         (self.key, self.tier) = (Some(key), tier);
+    }
+
+    /// A descriptor, whatever a limit counts by; `rule` says which of its values count together.
+    pub(crate) fn described(
+        &mut self,
+        domain: &'a str,
+        entries: &'a [(&'a str, &'a str)],
+        rule: Option<&'a DescriptorRule>,
+    ) {
+        self.descriptor = Some(Described { domain, entries, rule });
     }
 
     /// The message that is asked about.
@@ -248,6 +272,10 @@ impl<'a> Asker<'a> {
 
     /// Each kind has a mark of its own, so that no two kinds ever read the same.
     fn write(&self, per: &[Per], address: &AddressKey, subject: &mut Subject) -> bool {
+        if let Some(Described { domain, entries, rule }) = self.descriptor {
+            descriptor(domain, entries, rule, subject);
+            return true;
+        }
         if let Some(key) = self.key {
             subject.push_marked(Mark::Key as u8, key.as_bytes());
             return true;
@@ -371,6 +399,28 @@ impl Message<'_> {
             (_, None, _) => (Mark::OtherType, &[][..]),
         };
         subject.push_marked(mark as u8, part);
+    }
+}
+
+/// Writes a descriptor: its domain, then each key and value, or the pattern of those that count together.
+pub(crate) fn descriptor(
+    domain: &str,
+    entries: &[(&str, &str)],
+    rule: Option<&DescriptorRule>,
+    subject: &mut Subject,
+) {
+    // First of all: what is of one domain is kept in one place.
+    subject.push_marked(Mark::Domain as u8, domain.as_bytes());
+    for (place, (key, value)) in entries.iter().enumerate() {
+        subject.push_marked(Mark::Entry as u8, key.as_bytes());
+        let shared = rule.filter(|rule| rule.shared.get(place) == Some(&true));
+        match shared.and_then(|rule| rule.entries.get(place)).map(|entry| &entry.value) {
+            Some(EntryValue::Pattern(pattern)) => {
+                subject.push_marked(Mark::Pattern as u8, pattern.to_string().as_bytes());
+            }
+            Some(_) => subject.push_marked(Mark::Pattern as u8, &[]),
+            None => subject.push_marked(Mark::None as u8, value.as_bytes()),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Mistakes that show only when fields are seen together. Each is noted; none ends the check.
 
+mod descriptors;
 mod gateway;
 mod identity;
 mod limits;

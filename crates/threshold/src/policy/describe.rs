@@ -1,6 +1,7 @@
 //! What each limit promises, in words: in normal running, and while its store fails.
 
 mod abuse;
+mod descriptor;
 mod words;
 
 pub(super) use words::widened;

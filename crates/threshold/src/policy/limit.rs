@@ -5,6 +5,7 @@ use threshold_core::{AlgorithmKind, LimitId, Rate, Span};
 use toml::de::DeValue;
 
 use super::decode::{Decode, Named, Node, Placed, Reader, Several};
+use super::descriptor::DescriptorEntry;
 use super::table::table;
 use super::values::{Consistency, Cost, Enforce, Layer, OnStoreFailure, Per};
 
@@ -20,6 +21,18 @@ table! {
         route: Placed<Several<Placed<String>>> = optional,
         /// The types of WebSocket messages it is for, or `*` for every message; without it, requests.
         messages: Placed<Several<Placed<String>>> = optional,
+        /// The domain whose descriptors it is for, as Envoy and its like send them: then it is asked about those, and not
+        /// about requests.
+        domain: Placed<String> = optional,
+        /// The entries of those descriptors, in order: `key=value`, `key=begin*` or `key` for any value, each value
+        /// counted for itself.
+        descriptor: Placed<Several<Placed<DescriptorEntry>>> = optional,
+        /// Keys of the descriptor whose values count together instead.
+        shared: Vec<Placed<String>> = default(Vec::new()),
+        /// The ids of limits that have no part in a call where this one has.
+        replaces: Vec<Placed<String>> = default(Vec::new()),
+        /// Refuses whatever it is for, and so has no rate; for descriptors.
+        refuse: bool = default(false),
         /// Whom it counts by; several together are one subject. By default that of its layer.
         per: Placed<Several<Per>> = optional,
         /// The rate, such as `100/min`. A limit of the tenant layer may name a `category` instead.

@@ -2,6 +2,7 @@
 //!
 //! Each rule is a function from the policy's limits to findings. Rates are compared in whole numbers.
 
+mod descriptors;
 mod failure;
 mod numbers;
 mod patterns;
@@ -90,6 +91,7 @@ impl Policy {
             numbers::buckets,
             failure::open_logins,
             failure::nodes,
+            descriptors::hidden,
         ];
         let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(&lint)).collect();
         findings.sort_by_key(|finding| (finding.line, finding.column, finding.severity));
@@ -99,9 +101,9 @@ impl Policy {
 
 impl<'a> Lint<'a> {
     fn new(policy: &'a Policy) -> Self {
-        // What is said of requests is not said of messages.
-        let on =
-            policy.limit.iter().filter(|limit| limit.enforce != Enforce::Off && limit.messages.is_none());
+        // What is said of requests is not said of messages and descriptors.
+        let of_requests = |limit: &&Limit| limit.messages.is_none() && limit.descriptor.is_none();
+        let on = policy.limit.iter().filter(|limit| limit.enforce != Enforce::Off).filter(of_requests);
         let mut limits: Vec<View<'a>> = on.map(|limit| View::new(policy, limit)).collect();
         limits.sort_by_key(|view| view.limit.layer.value);
         Self { policy, limits }

@@ -13,6 +13,8 @@ table! {
         gateway: Listen = optional,
         /// Envoy's rate limit service.
         rls: Listen = optional,
+        /// Has Envoy's rate limit service tell what is left in headers for the client.
+        rls_headers: bool = default(true),
         /// The decision API.
         api: Listen = optional,
         /// Administration, dashboard, metrics and health.

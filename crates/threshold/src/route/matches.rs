@@ -12,7 +12,7 @@ pub struct Matches {
 }
 
 impl Matches {
-    pub(super) const NONE: Self = Self { words: [0; MAX_PATTERNS / WORD] };
+    pub(crate) const NONE: Self = Self { words: [0; MAX_PATTERNS / WORD] };
 
     pub(super) fn insert(&mut self, index: u16) {
         let index = usize::from(index);

@@ -241,3 +241,15 @@ fn what_abuse_is_answered_with_is_said_in_words() {
     assert!(own.contains("2 strikes: grace with a warning, answers held back for 2h"), "{own}");
     assert!(own.contains("failures lock nobody out"), "{own}");
 }
+
+#[test]
+fn of_descriptors() {
+    let of =
+        |rest: &str| only("", &format!("layer = \"endpoint\"\ndomain = \"edge\"\nrate = \"9/s\"\n{rest}"));
+    let each = of("descriptor = [\"database=users\", \"remote_address\", \"path=/api/*\"]");
+    assert_eq!(each.subject, "each remote_address and path like /api/*");
+    assert_eq!(each.requests, "descriptors (database=users, remote_address, path=/api/*) of domain \"edge\"");
+    let together = of("descriptor = [\"path=/api/*\"]\nshared = [\"path\"]\ncost = 2");
+    assert_eq!(together.subject, "all of them together");
+    assert_eq!(together.notes, ["each hit counts as 2"]);
+}

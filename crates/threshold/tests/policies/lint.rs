@@ -196,3 +196,21 @@ fn types_that_nobody_tells_apart() {
     }
     assert!(found(&format!("{by_type}messages = \"Chat\"\n"), "all messages are of one").is_empty());
 }
+
+#[test]
+fn patterns_that_an_earlier_one_hides() {
+    let with = |id: &str, entries: &str| {
+        format!(
+            "[[limit]]\nid = \"{id}\"\nlayer = \"user\"\ndomain = \"d\"\ndescriptor = {entries}\nrate = \"9/s\"\n"
+        )
+    };
+    let hidden =
+        |one: &str, other: &str| found(&(with("a", one) + &with("b", other)), "comes first and takes");
+    assert_eq!(
+        hidden("[\"path=/api/*\"]", "[\"path=/api/v1/*\"]"),
+        ["warning 11:15 limit[1].descriptor[0] (b a)"]
+    );
+    assert_eq!(hidden("[\"path=/api/v1/*\"]", "[\"path=/api/*\"]"), NONE);
+    assert_eq!(hidden("[\"x\", \"path=/a*\"]", "[\"y\", \"path=/a/b*\"]"), NONE);
+    assert_eq!(hidden("[\"path=/a*\", \"x\"]", "[\"path=/a*\", \"y\"]"), NONE);
+}

@@ -91,7 +91,7 @@ impl Site {
         let mut child = self
             .command()
             .args(["--config", "policy.toml", "--archive", ARCHIVE, "--gateway", "127.0.0.1:0"])
-            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--resp", "off"])
+            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--resp", "off", "--rls", "off"])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

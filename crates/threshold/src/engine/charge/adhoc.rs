@@ -7,11 +7,11 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 use threshold_core::{
-    Algorithm, AlgorithmKind, Batch, Clock, Key, Ledger, LimitId, Outcome, Rate, Retry, Span, Step, Store,
-    StoreError,
+    Algorithm, AlgorithmKind, Batch, Clock, Key, Ledger, LimitError, LimitId, Outcome, Rate, Retry, Span,
+    Step, Store, StoreError, Subject,
 };
 
-use super::{Charge, ChargeError};
+use super::ChargeError;
 use crate::engine::Engine;
 use crate::engine::names::{About, Blames};
 use crate::engine::rules::{Keys, Secrets};
@@ -21,6 +21,21 @@ use crate::policy::Layer;
 
 /// The name of limits that are nobody's but the caller's.
 const ADHOC: &str = "adhoc";
+
+/// Why a rate of a caller's own cannot be planned.
+pub(crate) enum AdhocError {
+    Rate(LimitError),
+    Concurrency,
+}
+
+impl From<AdhocError> for ChargeError {
+    fn from(error: AdhocError) -> Self {
+        match error {
+            AdhocError::Rate(error) => Self::Rate(error),
+            AdhocError::Concurrency => Self::Concurrency(ADHOC.to_owned()),
+        }
+    }
+}
 
 /// A rate of a caller's own, made ready.
 #[derive(Clone)]
@@ -51,11 +66,11 @@ pub struct AdhocCharged {
 }
 
 impl AdhocLimit {
-    fn new(secrets: &Secrets, rate: &Rate, kind: AlgorithmKind) -> Result<Self, ChargeError> {
+    fn new(secrets: &Secrets, rate: &Rate, kind: AlgorithmKind) -> Result<Self, AdhocError> {
         if kind == AlgorithmKind::Concurrency {
-            return Err(ChargeError::Concurrency(ADHOC.to_owned()));
+            return Err(AdhocError::Concurrency);
         }
-        let algorithm = Algorithm::new(kind, rate)?;
+        let algorithm = Algorithm::new(kind, rate).map_err(AdhocError::Rate)?;
         let id = LimitId::new(ADHOC).expect("this is a limit's id");
         Ok(Self { keys: secrets.keys(&id, &algorithm, rate.unit()), algorithm })
     }
@@ -64,10 +79,13 @@ impl AdhocLimit {
     #[must_use]
     #[inline]
     pub fn charge(&self, key: &[u8], cost: NonZeroU64) -> AdhocCharge {
-        let subject = adhoc(key);
+        self.charge_to(&adhoc(key), cost)
+    }
+
+    fn charge_to(&self, subject: &Subject, cost: NonZeroU64) -> AdhocCharge {
         AdhocCharge {
-            step: Step::consume(self.keys.current.key_of(&subject), self.algorithm, cost),
-            previous: self.keys.previous.as_ref().map(|keys| keys.key_of(&subject)),
+            step: Step::consume(self.keys.current.key_of(subject), self.algorithm, cost),
+            previous: self.keys.previous.as_ref().map(|keys| keys.key_of(subject)),
         }
     }
 }
@@ -108,7 +126,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ///
     /// If the rate cannot be represented, or counts how many there are at the same time.
     pub fn adhoc(&self, rate: &Rate, kind: AlgorithmKind) -> Result<AdhocLimit, ChargeError> {
-        AdhocLimit::new(&self.secrets, rate, kind)
+        Ok(AdhocLimit::new(&self.secrets, rate, kind)?)
     }
 
     /// Starts getting at what `charge` needs, for who has something else to do before it is made.
@@ -153,13 +171,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
 }
 
 /// Plans a rate of the caller's own.
-pub(super) fn plan_rate(
+pub(crate) fn plan_adhoc(
     secrets: &Secrets,
     (rate, kind): (Rate, AlgorithmKind),
-    charge: &Charge<'_>,
+    (subject, cost): (&Subject, NonZeroU64),
     plan: &mut Plan,
-) -> Result<(), ChargeError> {
-    let made = AdhocLimit::new(secrets, &rate, kind)?.charge(charge.key.as_bytes(), charge.cost);
+) -> Result<(), AdhocError> {
+    let made = AdhocLimit::new(secrets, &rate, kind)?.charge_to(subject, cost);
     for (step, role) in made.steps().zip([Role::Limit, Role::Previous]) {
         plan.push(&step, Planned { about: about(), role });
     }

@@ -12,8 +12,8 @@ use threshold_core::{
 use super::super::names::{About, Blames, lasting};
 use super::response::{self, Lists, Response};
 use super::{
-    Block, Frame, MessageAsks, MessageRule, MessageTypes, Numbers, RouteFilter, Rule, Rules, Secrets, Sized,
-    Slices,
+    Block, DescriptorRule, DescriptorRules, Frame, MessageAsks, MessageRule, MessageTypes, Numbers,
+    RouteFilter, Rule, Rules, Secrets, Sized, Slices,
 };
 use crate::identify::{
     Identifier, IdentityError, IdentityRules, JwtKey, JwtRules, TenantSource, TierSource, TokenSource,
@@ -75,12 +75,16 @@ impl Rules {
         let (edge, mut inner): (Vec<Rule>, Vec<Rule>) =
             rules.collect::<Result<Vec<_>, _>>()?.into_iter().partition(Rule::at_edge);
         inner.sort_by_key(|rule| rule.layer);
+        let (descriptors, inner): (Vec<Rule>, Vec<Rule>) =
+            inner.into_iter().partition(|rule| rule.descriptor.is_some());
+        let descriptors = DescriptorRules::new(descriptors);
         let (messages, inner): (Vec<Rule>, Vec<Rule>) =
             inner.into_iter().partition(|rule| rule.messages.is_some());
         let identifier = Identifier::new(identity)?;
         let response = Response::new(policy, frame.reputation)?;
         let lists = policy.lists.as_ref().map(Lists::new);
-        let longest = edge.iter().chain(&inner).chain(&messages).map(Rule::window).max().unwrap_or_default();
+        let all = edge.iter().chain(&inner).chain(&messages).chain(&descriptors.rules);
+        let longest = all.map(Rule::window).max().unwrap_or_default();
         let login = LoginRules::new(policy, secrets)?;
         let login_form = LoginForm::new(policy, &frame.routes);
         let retention = response::retention(policy, &response);
@@ -91,6 +95,7 @@ impl Rules {
             edge,
             inner,
             messages,
+            descriptors,
             retiring,
             retention,
             longest,
@@ -125,6 +130,7 @@ impl Frame {
             layer: limit.layer.value,
             routes: self.route_filter(policy, limit),
             messages: message_rule(limit),
+            descriptor: DescriptorRule::new(limit),
             per: policy::subjects(limit).into(),
             numbers,
             varies: cost == Cost::Bytes

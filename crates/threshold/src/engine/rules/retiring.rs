@@ -46,7 +46,9 @@ impl Rules {
         let retiring: Vec<Retiring> = retired.chain(still).collect();
         let rules = || self.limits().chain(retiring.iter().map(|retiring| &retiring.rule));
         let steps = |edge: bool| -> usize {
-            rules().filter(|rule| rule.at_edge() == edge).map(Rule::most_steps).sum()
+            // Of descriptors a decision meets only those that it finds.
+            let of_requests = rules().filter(|rule| rule.descriptor.is_none());
+            of_requests.filter(|rule| rule.at_edge() == edge).map(Rule::most_steps).sum()
         };
         if steps(true).max(steps(false)) > MAX_STEPS {
             let until = retiring.iter().map(|retiring| retiring.until).min().unwrap_or(now);
@@ -99,7 +101,8 @@ fn goes_on(new: (&Rule, &Frame), old: (&Rule, &Frame)) -> bool {
     // The edge has a store of its own.
     let same_store = new_rule.at_edge() == old_rule.at_edge();
     let same_addresses = new_frame.ipv6_prefix == old_frame.ipv6_prefix || !old_rule.counts_addresses();
-    let same_kind = new_rule.messages.is_some() == old_rule.messages.is_some();
+    let same_kind = new_rule.messages.is_some() == old_rule.messages.is_some()
+        && new_rule.descriptor == old_rule.descriptor;
     let same_subjects = same_store && same_addresses && same_kind && new_rule.per == old_rule.per;
     let tiers = new_frame.tiers.iter().chain(&old_frame.tiers).map(|name| Some(name.as_str()));
     same_subjects && tiers.chain([None]).all(|tier| same_identity(new, old, tier))

@@ -7,8 +7,9 @@ use threshold_core::{Algorithm, AlgorithmKind, Rate, Unit};
 use super::super::decode::{Placed, Reader};
 use super::super::describe::{sizes, widened};
 use super::super::table::{list, nearest};
-use super::super::values::{Consistency, Cost, Layer, Per};
+use super::super::values::{Consistency, Cost, Enforce, Layer, Per};
 use super::super::{Limit, Policy};
+use super::descriptors;
 
 /// The name that stands for requests which no other route matches.
 pub(crate) const UNMATCHED: &str = "unmatched";
@@ -20,7 +21,8 @@ pub(crate) const EVERY_MESSAGE: &str = "*";
 const MAX_LIMITS: usize = 100;
 
 pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
-    if let Some(limit) = policy.limit.get(MAX_LIMITS) {
+    // Those of descriptors are asked only where one finds them.
+    if let Some(limit) = policy.limit.iter().filter(|limit| limit.descriptor.is_none()).nth(MAX_LIMITS) {
         let what = format!("there are more than {MAX_LIMITS} limits");
         reader.note_placed(&limit.id, what, "let one limit name several routes");
     }
@@ -32,6 +34,7 @@ pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
         }
         check_one(policy, limit, reader);
     }
+    descriptors::check(policy, reader);
     for (name, tier) in &policy.tiers.0 {
         if tier.0.is_empty() {
             reader.note_placed(name, "this tier has no rates", "add some, such as `requests = \"100/min\"`");
@@ -49,6 +52,8 @@ fn check_one(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
             let what = "a limit has either a `rate` or a `category`, not both";
             reader.note_placed(category, what, "remove one of them");
         }
+        // Who finds it is not limited, or refused.
+        (None, None) if limit.descriptor.is_some() && (limit.refuse || limit.enforce == Enforce::Off) => {}
         (None, None) => {
             let remedy = "add `rate = \"100/min\"`, or a `category` of the tiers";
             // The limit as a whole: a rate that could not be read is no missing one.
@@ -61,6 +66,7 @@ fn check_one(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
     {
         reader.note_placed(block, "a concurrency limit has nothing to block for", "remove `block_for`");
     }
+    descriptors::check_one(limit, reader);
     networks(policy, limit, reader);
     messages(limit, reader);
     edge(limit, reader);
@@ -140,6 +146,9 @@ fn messages(limit: &Limit, reader: &mut Reader<'_>) {
 }
 
 fn subject(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
+    if limit.descriptor.is_some() {
+        return;
+    }
     let per = subjects(limit);
     let place = limit.per.as_ref();
     let note = |reader: &mut Reader<'_>, what: &str, remedy: &str| match place {
@@ -166,6 +175,8 @@ fn subject(policy: &Policy, limit: &Limit, reader: &mut Reader<'_>) {
 /// Whom the limit counts by, if it does not say so itself.
 pub(crate) fn subjects(limit: &Limit) -> Vec<Per> {
     match (&limit.per, limit.layer.value) {
+        // By the entries of the descriptor, which are no part of a request.
+        _ if limit.descriptor.is_some() => Vec::new(),
         (Some(per), _) => per.0.clone(),
         (None, Layer::Edge) => vec![Per::Ip],
         (None, Layer::Tenant) => vec![Per::Tenant],

@@ -6,6 +6,7 @@ use super::super::table::list;
 use super::super::{
     Consistency, Cost, EVERY_MESSAGE, Enforce, Limit, OnStoreFailure, Per, Policy, UNMATCHED, cost, subjects,
 };
+use super::descriptor;
 use super::{LimitGuarantee, Size, is_local, is_per_node, on_store_failure};
 
 pub(super) fn guarantee(policy: &Policy, limit: &Limit, size: &Size<'_>) -> LimitGuarantee {
@@ -24,6 +25,9 @@ pub(super) fn guarantee(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Limi
 }
 
 fn subject(policy: &Policy, limit: &Limit, size: &Size<'_>) -> String {
+    if limit.descriptor.is_some() {
+        return descriptor::subject(limit);
+    }
     let per = subjects(limit);
     if per.contains(&Per::Everyone) {
         return "everyone together".to_owned();
@@ -74,6 +78,7 @@ fn per_word(policy: &Policy, per: Per) -> &'static str {
 
 fn requests(limit: &Limit) -> String {
     match &limit.messages {
+        _ if limit.descriptor.is_some() => descriptor::calls(limit),
         None => of_routes(limit),
         Some(types) => {
             let names: Vec<&str> = types.0.iter().map(|name| name.value.as_str()).collect();
@@ -204,6 +209,7 @@ fn notes(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Vec<String> {
         notes.push("surfaces that cannot see a request end pass it over".to_owned());
     }
     notes.extend(leases(policy, limit, size));
+    notes.extend(descriptor::replaced(limit));
     notes
 }
 
@@ -228,7 +234,9 @@ fn leases(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
 fn charge(limit: &Limit, size: &Size<'_>) -> Option<String> {
     match cost(limit, size.rate) {
         Cost::Each(each) if each.get() == 1 => None,
+        Cost::Each(each) if limit.descriptor.is_some() => Some(format!("each hit counts as {each}")),
         Cost::Each(each) => Some(format!("each request counts as {each}")),
+        Cost::Bytes if limit.descriptor.is_some() => Some("counts hits as bytes".to_owned()),
         Cost::Bytes => Some("counts the bytes of request bodies".to_owned()),
     }
 }

@@ -1,0 +1,275 @@
+//! `ShouldRateLimit`: from the bytes of a question to those of its answer.
+
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use smallvec::SmallVec;
+use threshold::engine::{
+    Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, Engine, OwnLimit, Quota,
+};
+use threshold::{AlgorithmKind, Clock, Ledger, Rate, Retry, Span, Store};
+use threshold_http::respond::{self, Shown};
+
+use super::call::{Code, PREFIX, Status};
+use super::wire::{self, Fields, Malformed, Value};
+
+/// The most descriptors of one call.
+const DESCRIPTORS: usize = 50;
+/// The most entries of one descriptor.
+const ENTRIES: usize = 32;
+
+const OK: u64 = 1;
+const OVER_LIMIT: u64 = 2;
+
+/// What is left of a limit that is none.
+const UNLIMITED: u64 = u32::MAX as u64;
+
+/// Units by their numbers, with their lengths.
+const UNITS: [(u64, Span); 7] = [
+    (1, Span::SECOND),
+    (2, Span::MINUTE),
+    (3, Span::HOUR),
+    (4, Span::DAY),
+    (7, Span::from_secs(7 * DAY)),
+    (5, Span::from_secs(30 * DAY)),
+    (6, Span::from_secs(365 * DAY)),
+];
+const DAY: u64 = 24 * 60 * 60;
+
+/// A question, read where it lies.
+#[derive(Debug, Default)]
+pub(super) struct Question<'a> {
+    pub(super) domain: &'a str,
+    /// The entries of all descriptors, one after the other.
+    entries: SmallVec<[(&'a str, &'a str); 8]>,
+    descriptors: SmallVec<[Asked; 4]>,
+    hits: u32,
+}
+
+/// What is asked of one descriptor.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// Where its entries are.
+    entries: Range<usize>,
+    hits: Option<u64>,
+    negative: bool,
+    own: Option<Own>,
+}
+
+/// A limit that comes with a descriptor, as it is written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    count: u32,
+    unit: u64,
+}
+
+/// Answers the question in `message`: gRPC's prefix, and the answer behind it.
+pub(super) async fn answer<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    message: &[u8],
+    shown: Option<Shown>,
+) -> Result<Bytes, Status> {
+    let question = Question::read(message)?;
+    let descriptors = question.descriptors()?;
+    let decision = engine.rate_limit(question.domain, &descriptors).await.map_err(undecided)?;
+    Ok(write(&decision, &descriptors, shown))
+}
+
+fn undecided(error: DescriptorError) -> Status {
+    match error {
+        DescriptorError::Store(error) => Status::new(Code::Unavailable, error.to_string()),
+        other => Status::new(Code::InvalidArgument, other.to_string()),
+    }
+}
+
+impl<'a> Question<'a> {
+    /// Reads the question in `message`.
+    pub(super) fn read(message: &'a [u8]) -> Result<Self, Status> {
+        let (mut question, mut fields) = (Self::default(), Fields::of(message));
+        while let Some((field, value)) = fields.next().map_err(malformed)? {
+            match field {
+                1 => question.domain = value.text().map_err(malformed)?,
+                2 => question.add(value.bytes().map_err(malformed)?)?,
+                3 => question.hits = value.number32().map_err(malformed)?,
+                _ => {}
+            }
+        }
+        match question {
+            Self { domain: "", .. } => {
+                Err(invalid("the domain is empty; set `domain` in the proxy's rate limit filter"))
+            }
+            Self { ref descriptors, .. } if descriptors.is_empty() => {
+                Err(invalid("there are no descriptors; configure `rate_limits` with actions in the proxy"))
+            }
+            question => Ok(question),
+        }
+    }
+
+    fn add(&mut self, message: &'a [u8]) -> Result<(), Status> {
+        if self.descriptors.len() == DESCRIPTORS {
+            return Err(invalid(format!(
+                "there are more than {DESCRIPTORS} descriptors; send fewer in a call"
+            )));
+        }
+        let from = self.entries.len();
+        let (mut asked, mut fields) = (Asked::default(), Fields::of(message));
+        while let Some((field, value)) = fields.next().map_err(malformed)? {
+            match field {
+                1 if self.entries.len() - from == ENTRIES => {
+                    return Err(invalid(format!("a descriptor has more than {ENTRIES} entries; send fewer")));
+                }
+                1 => self.entries.push(entry(value).map_err(malformed)?),
+                2 => asked.own = Some(own(value).map_err(malformed)?),
+                3 => asked.hits = Some(wrapped(value).map_err(malformed)?),
+                4 => asked.negative = value.number().map_err(malformed)? > 0,
+                _ => {}
+            }
+        }
+        asked.entries = from..self.entries.len();
+        self.descriptors.push(asked);
+        Ok(())
+    }
+
+    /// The same as the engine is asked it.
+    fn descriptors(&self) -> Result<SmallVec<[Descriptor<'_>; 4]>, Status> {
+        let each = self.descriptors.iter().map(|asked| {
+            // The call's own number of hits is one unless told; that of a descriptor may be none, to look only. Nothing is
+            // given back here: anybody could make room for itself.
+            let hits = asked.hits.unwrap_or_else(|| u64::from(self.hits.max(1)));
+            let hits = NonZeroU64::new(hits).filter(|_| !asked.negative);
+            let own = asked.own.map(Own::limit).transpose()?;
+            Ok(Descriptor { entries: &self.entries[asked.entries.clone()], hits, own })
+        });
+        each.collect()
+    }
+}
+
+impl Own {
+    fn limit(self) -> Result<OwnLimit, Status> {
+        let period = UNITS.iter().find(|(unit, _)| *unit == self.unit).map(|(_, period)| *period);
+        let Some(period) = period else {
+            return Err(invalid(format!("a descriptor's limit has the unit {}, which is none", self.unit)));
+        };
+        // Windows by the clock where there are such, as other services count.
+        let kind =
+            if period <= Span::DAY { AlgorithmKind::CalendarWindow } else { AlgorithmKind::FixedWindow };
+        Ok(match Rate::new(u64::from(self.count), period) {
+            Ok(rate) => OwnLimit::Rate(rate, kind),
+            Err(_) => OwnLimit::Nothing,
+        })
+    }
+}
+
+fn entry(value: Value<'_>) -> Result<(&str, &str), Malformed> {
+    let (mut key, mut text, mut fields) = ("", "", Fields::of(value.bytes()?));
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => key = value.text()?,
+            2 => text = value.text()?,
+            _ => {}
+        }
+    }
+    Ok((key, text))
+}
+
+fn own(value: Value<'_>) -> Result<Own, Malformed> {
+    let (mut own, mut fields) = (Own::default(), Fields::of(value.bytes()?));
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            1 => own.count = value.number32()?,
+            2 => own.unit = value.number()?,
+            _ => {}
+        }
+    }
+    Ok(own)
+}
+
+/// A number in a message of its own, so that none is not nought.
+fn wrapped(value: Value<'_>) -> Result<u64, Malformed> {
+    let (mut number, mut fields) = (0, Fields::of(value.bytes()?));
+    while let Some((field, value)) = fields.next()? {
+        if field == 1 {
+            number = value.number()?;
+        }
+    }
+    Ok(number)
+}
+
+fn malformed(_: Malformed) -> Status {
+    Status::new(Code::Internal, "this is no RateLimitRequest; send protobuf as the service has it")
+}
+
+fn invalid(what: impl Into<String>) -> Status {
+    Status::new(Code::InvalidArgument, what)
+}
+
+/// Writes the answer, with gRPC's prefix before it.
+fn write(decision: &DescriptorDecision, descriptors: &[Descriptor<'_>], shown: Option<Shown>) -> Bytes {
+    let mut out = BytesMut::with_capacity(512);
+    out.put_bytes(0, PREFIX);
+    wire::number(&mut out, 1, if decision.allowed() { OK } else { OVER_LIMIT });
+    for (status, descriptor) in decision.statuses().zip(descriptors) {
+        wire::message(&mut out, 2, |out| write_status(&status, descriptor, out));
+    }
+    if let Some(shown) = shown {
+        write_headers(decision, shown, &mut out);
+    }
+    super::call::prefix(&mut out);
+    out.freeze()
+}
+
+fn write_status(status: &DescriptorStatus, descriptor: &Descriptor<'_>, out: &mut BytesMut) {
+    match status {
+        DescriptorStatus::Free => wire::number(out, 1, OK),
+        DescriptorStatus::Unlimited => {
+            wire::number(out, 1, OK);
+            wire::number(out, 3, UNLIMITED);
+        }
+        DescriptorStatus::Nothing => wire::number(out, 1, OVER_LIMIT),
+        DescriptorStatus::Limited { quota, retry } => {
+            wire::number(out, 1, if *retry == Retry::Now { OK } else { OVER_LIMIT });
+            wire::message(out, 2, |out| write_limit(quota, descriptor, out));
+            wire::number(out, 3, quota.remaining.min(UNLIMITED));
+            let reset = match retry {
+                Retry::After(wait) => (*wait).into(),
+                Retry::Now | Retry::Never => quota.reset,
+            };
+            wire::message(out, 4, |out| {
+                wire::number(out, 1, reset.as_secs());
+                wire::number(out, 2, u64::from(reset.subsec_nanos()));
+            });
+        }
+    }
+}
+
+fn write_limit(quota: &Quota, descriptor: &Descriptor<'_>, out: &mut BytesMut) {
+    // The capacity is what an override makes of the count; a burst makes something else of it.
+    let count = if quota.rate.burst().is_none() { quota.capacity } else { quota.rate.count() };
+    wire::number(out, 1, count.min(u64::from(u32::MAX)));
+    let unit = UNITS.iter().find(|(_, period)| *period == quota.period);
+    wire::number(out, 2, unit.map_or(0, |(unit, _)| *unit));
+    if descriptor.own.is_none() {
+        wire::text(out, 3, quota.limit.as_bytes());
+    }
+}
+
+/// What the proxy is to tell its client.
+fn write_headers(decision: &DescriptorDecision, shown: Shown, out: &mut BytesMut) {
+    let retry = decision.retry_after().map(std::time::Duration::from);
+    let mut add = |name: &[u8], value: &[u8]| {
+        wire::message(out, 3, |out| {
+            wire::text(out, 1, name);
+            wire::text(out, 2, value);
+        });
+    };
+    if let Some(quota) = decision.quota() {
+        respond::show(&quota, retry, decision.at(), shown, |name, value| {
+            add(name.as_str().as_bytes(), value.as_bytes());
+        });
+    }
+    if let Some(retry) = retry {
+        let seconds = respond::whole_seconds(retry);
+        add(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
+    }
+}

@@ -1,0 +1,234 @@
+//! One connection: HTTP/2, its calls and their bounds.
+//!
+//! All of it is one task. What arrived is read, its calls are answered one after the other, and what was answered is sent
+//! together; only calls that wait for a store have a place of their own until they are done.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream as _;
+use futures_util::stream::FuturesUnordered;
+use h2::server::{Builder, Connection};
+use h2::{Ping, PingPong};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::Shared;
+use super::call::{Call, Called, Code, MESSAGE, Status, answer, converse, refuse, reply};
+use crate::workers::told;
+
+/// Calls of one connection at the same time.
+const STREAMS: u32 = 1_000;
+/// Streams that a client takes back before they are looked at, and mistakes that make us take them back: beyond so many
+/// the connection is closed.
+const TAKEN_BACK: usize = 20;
+const BROKEN: usize = 100;
+const HEADER_BYTES: u32 = 16 * 1024;
+/// How much may be sent ahead, for each call and for all: a message and its prefix always fit.
+const STREAM_WINDOW: u32 = MESSAGE as u32 + 1_024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const SEND_BUFFER: usize = 256 * 1024;
+/// How long the first frames may take.
+const GREETING: Duration = Duration::from_secs(10);
+/// How often a connection is looked at; a message takes no longer than two of these.
+const LOOK: Duration = Duration::from_secs(10);
+/// After so many looks without a call it is asked whether it is still there, and after so many it is closed.
+const SILENT: u32 = 3;
+const IDLE: u32 = 60;
+
+/// A connection, before anything was read from it.
+pub(super) struct Accepted {
+    stream: std::net::TcpStream,
+    _place: Place,
+}
+
+/// A connection's place among the others, given back when it is dropped.
+struct Place(Arc<Shared>);
+
+impl Accepted {
+    pub(super) fn new(stream: std::net::TcpStream, shared: &Arc<Shared>) -> Self {
+        shared.connections.fetch_add(1, Ordering::AcqRel);
+        Self { stream, _place: Place(Arc::clone(shared)) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+        self.0.ended.notify_one();
+    }
+}
+
+/// Serves who arrives.
+pub(super) async fn work(
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<bool>,
+    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
+) {
+    while let Some(accepted) = arrivals.recv().await {
+        tokio::spawn(serve(accepted, Arc::clone(&shared), stopped.clone()));
+    }
+    // The last ones are still served.
+    std::future::pending::<()>().await;
+}
+
+async fn serve(accepted: Accepted, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let Accepted { stream, _place } = accepted;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let greeting = tokio::time::timeout(GREETING, builder().handshake(stream));
+    let Ok(Ok(mut connection)) = greeting.await else { return };
+    let Some(pings) = connection.ping_pong() else { return };
+    let mut talk = Talk::new(shared, connection, pings);
+    let mut told = pin!(told(&mut stopped));
+    let mut leaving = false;
+    poll_fn(|cx| {
+        if !leaving && told.as_mut().poll(cx).is_ready() {
+            leaving = true;
+            talk.connection.graceful_shutdown();
+        }
+        talk.poll(cx)
+    })
+    .await;
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADER_BYTES)
+        .max_pending_accept_reset_streams(TAKEN_BACK)
+        .max_local_error_reset_streams(Some(BROKEN))
+        .max_send_buffer_size(SEND_BUFFER)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    builder
+}
+
+/// A connection and the calls on it.
+struct Talk {
+    shared: Arc<Shared>,
+    connection: Connection<TcpStream, Bytes>,
+    /// Calls whose message is still to come, with the look at which they began.
+    arriving: Vec<(Call, u32)>,
+    /// Calls that wait for something else.
+    waiting: FuturesUnordered<Waiting>,
+    looking: Interval,
+    /// How often it was looked at, and the last time that there was a call.
+    looks: u32,
+    last: u32,
+    pings: PingPong,
+    /// True while an answer to a ping is due.
+    pinged: bool,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Talk {
+    fn new(shared: Arc<Shared>, connection: Connection<TcpStream, Bytes>, pings: PingPong) -> Self {
+        let mut looking = tokio::time::interval(LOOK);
+        looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looking.reset();
+        let (arriving, waiting) = (Vec::new(), FuturesUnordered::new());
+        Self { shared, connection, arriving, waiting, looking, looks: 0, last: 0, pings, pinged: false }
+    }
+
+    /// Reads what arrived, answers it and sends the answers, until there is nothing left to do; ready when the connection
+    /// has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            // This reads and writes as well.
+            loop {
+                match self.connection.poll_accept(cx) {
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        let call = Call::begin(&self.shared, request, respond);
+                        self.arriving.extend(call.map(|call| (call, self.looks)));
+                    }
+                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            let mut answered = self.poll_arriving(cx);
+            while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {
+                answered = true;
+            }
+            if self.poll_look(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            if !answered {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Goes on with the calls whose message is still to come; true if one was answered.
+    fn poll_arriving(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut answered = false;
+        let mut place = 0;
+        while let Some((call, _)) = self.arriving.get_mut(place) {
+            if matches!(call.called, Called::Watch | Called::Reflection) {
+                let (call, _) = self.arriving.swap_remove(place);
+                self.waiting.push(Box::pin(converse(Arc::clone(&self.shared), call)));
+                continue;
+            }
+            let Poll::Ready(message) = call.messages.poll_only(cx) else {
+                place += 1;
+                continue;
+            };
+            let (call, _) = self.arriving.swap_remove(place);
+            self.last = self.looks;
+            answered = true;
+            self.decide(cx, call, message);
+        }
+        answered
+    }
+
+    /// Answers a call whose message is there, now or when its store has.
+    fn decide(&mut self, cx: &mut Context<'_>, call: Call, message: Result<Bytes, Status>) {
+        let Call { called, mut respond, .. } = call;
+        let message = match message {
+            Ok(message) => message,
+            Err(status) => return refuse(&mut respond, &status),
+        };
+        let mut deciding = Box::pin(answer(Arc::clone(&self.shared), called, message));
+        match deciding.as_mut().poll(cx) {
+            Poll::Ready(answer) => reply(&mut respond, answer),
+            Poll::Pending => self.waiting.push(Box::pin(async move {
+                let answer = deciding.await;
+                reply(&mut respond, answer);
+            })),
+        }
+    }
+
+    /// Looks at the connection now and then; ready if it has to end.
+    fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.pinged && self.pings.poll_pong(cx).is_ready() {
+            self.pinged = false;
+        }
+        while self.looking.poll_tick(cx).is_ready() {
+            self.looks += 1;
+            let looks = self.looks;
+            let late = |(_, since): &mut (Call, u32)| looks.saturating_sub(*since) > 2;
+            for (mut call, _) in self.arriving.extract_if(.., late) {
+                let status = Status::new(Code::DeadlineExceeded, "the message did not come in time");
+                refuse(&mut call.respond, &status);
+            }
+            let silent = self.looks - self.last;
+            if self.waiting.is_empty() && silent > IDLE {
+                self.connection.graceful_shutdown();
+            }
+            if silent.is_multiple_of(SILENT) && silent > 0 {
+                if self.pinged {
+                    return Poll::Ready(());
+                }
+                self.pinged = self.pings.send_ping(Ping::opaque()).is_ok();
+            }
+        }
+        Poll::Pending
+    }
+}
