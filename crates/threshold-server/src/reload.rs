@@ -32,7 +32,7 @@ pub(crate) struct Reloader {
 /// What only a new start takes over.
 #[derive(PartialEq)]
 struct Fixed {
-    addresses: [Option<threshold::policy::Listen>; 4],
+    addresses: [Option<threshold::policy::Listen>; 5],
     data_dir: Option<String>,
     store: [Option<String>; 5],
     archive: Option<threshold::policy::Archive>,

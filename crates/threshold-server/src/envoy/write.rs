@@ -226,7 +226,7 @@ impl<'a> Found<'a> {
         match () {
             () if self.path.len() > ENTRIES => Some("it has more than 16 entries"),
             () if self.path.iter().any(|part| part.key.contains('*')) => Some("a key has a `*` in it"),
-            () if !self.path.iter().all(|part| same(&part)) => Some("a key has a `=` in it"),
+            () if !self.path.iter().all(|part| same(part)) => Some("a key has a `=` in it"),
             () => None,
         }
     }
