@@ -112,14 +112,10 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
 
     #[inline]
     fn throttle(&mut self, manner: Manner, words: &Words<'_>) {
-        match throttle::read(self.engine, &mut self.session.ready, manner, words) {
-            Ok(throttle) => {
-                self.engine.prefetch_adhoc(&throttle.charge);
-                self.session.ahead.push(throttle);
-                if self.session.ahead.len() == AHEAD {
-                    self.settle();
-                }
-            }
+        let Session { ready, ahead, .. } = &mut *self.session;
+        match throttle::read(self.engine, ready, (manner, words), ahead) {
+            Ok(()) if ahead.len() < AHEAD => {}
+            Ok(()) => self.settle(),
             Err(what) => {
                 self.settle();
                 self.say(|out| write::error(out, &what));
