@@ -40,7 +40,7 @@ use select::Request;
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
 
-pub use charge::{AdhocCharge, AdhocCharged, AdhocLimit, Charge, ChargeError, Charged, Chosen, Receipt};
+pub use charge::*;
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use explain::{Considered, Explanation};
 pub use message::Message;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use threshold::engine::{AdhocCharge, AdhocCharged, AdhocLimit, Engine};
+use threshold::engine::{AdhocCharge, AdhocCharged, AdhocKey, AdhocLimit, Engine};
 use threshold::{AlgorithmKind, Clock, Ledger, MAX_COUNT, Rate, Retry, Span, Store};
 
 use super::parse::Words;
@@ -27,10 +27,25 @@ pub(super) enum Manner {
 /// A question that makes sense.
 #[derive(Clone, Copy)]
 pub(super) struct Throttle {
-    pub(super) charge: AdhocCharge,
+    key: AdhocKey,
+    /// The place of its limit among those that are ready.
+    limit: usize,
+    /// None if nothing is to be charged.
+    cost: Option<NonZeroU64>,
     pub(super) manner: Manner,
+}
+
+impl Throttle {
     /// True if nothing is to be charged.
-    pub(super) looks: bool,
+    pub(super) const fn looks(&self) -> bool {
+        self.cost.is_none()
+    }
+
+    /// The charge that it asks for, or looks at.
+    #[inline]
+    pub(super) fn charge(&self, ready: &Ready) -> AdhocCharge {
+        ready.limits[self.limit].1.charge_to(&self.key, self.cost.unwrap_or(NonZeroU64::MIN))
+    }
 }
 
 /// The rates that a connection asked by last, made ready.
@@ -59,14 +74,14 @@ impl Manner {
     }
 }
 
-/// Reads the words behind the command's name, and puts what they ask for behind `ahead`.
+/// Reads the words behind the command's name. What was read before, by another limit, may have to be `settle`d first.
 #[inline]
 pub(super) fn read<S: Store, C: Clock, L: Ledger>(
     engine: &Engine<S, C, L>,
     ready: &mut Ready,
     (manner, words): (Manner, &Words<'_>),
-    ahead: &mut Vec<Throttle>,
-) -> Result<(), String> {
+    settle: impl FnOnce(&Ready),
+) -> Result<Throttle, String> {
     let (key, burst, count, period, quantity) = match &words[1..] {
         [key, burst, count, period] => (key, burst, count, period, None),
         [key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
@@ -85,12 +100,16 @@ pub(super) fn read<S: Store, C: Clock, L: Ledger>(
         period: whole("period", (1, MAX_PERIOD), period)?,
     };
     let quantity = quantity.map_or(Ok(1), |quantity| whole("quantity", (0, MAX_COUNT), quantity))?;
-    let limit = ready.find(engine, numbers)?;
-    let cost = NonZeroU64::new(quantity);
-    let charge = limit.charge(key, cost.unwrap_or(NonZeroU64::MIN));
-    engine.prefetch_adhoc(&charge);
-    ahead.push(Throttle { charge, manner, looks: cost.is_none() });
-    Ok(())
+    let limit = match ready.find(numbers) {
+        Some(at) => at,
+        None => {
+            settle(ready);
+            ready.make(engine, numbers)?
+        }
+    };
+    let key = ready.limits[limit].1.key(key);
+    engine.prefetch_adhoc(&key);
+    Ok(Throttle { key, limit, cost: NonZeroU64::new(quantity), manner })
 }
 
 /// A whole number within `bounds`.
@@ -117,16 +136,8 @@ fn out_of_range(name: &str, (least, most): (u64, u64), word: &[u8]) -> String {
 
 impl Ready {
     #[inline]
-    fn find<S: Store, C: Clock, L: Ledger>(
-        &mut self,
-        engine: &Engine<S, C, L>,
-        numbers: Numbers,
-    ) -> Result<&AdhocLimit, String> {
-        let at = match self.limits.iter().position(|(known, _)| *known == numbers) {
-            Some(at) => at,
-            None => self.make(engine, numbers)?,
-        };
-        Ok(&self.limits[at].1)
+    fn find(&self, numbers: Numbers) -> Option<usize> {
+        self.limits.iter().position(|(known, _)| *known == numbers)
     }
 
     #[cold]

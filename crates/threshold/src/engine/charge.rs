@@ -25,7 +25,7 @@ use crate::policy::{Layer, nearest};
 use crate::route::Path;
 use adhoc::plan_rate;
 
-pub use adhoc::{AdhocCharge, AdhocCharged, AdhocLimit};
+pub use adhoc::{AdhocCharge, AdhocCharged, AdhocKey, AdhocLimit};
 
 /// Makes the keys of used receipts no others.
 const RECEIPT: u64 = 0x7265_6365_6970_7421;

@@ -37,6 +37,13 @@ pub struct AdhocCharge {
     previous: Option<Key>,
 }
 
+/// Whom a charge is to be made to, under every secret. Small, for who gathers several before the first is charged.
+#[derive(Clone, Copy)]
+pub struct AdhocKey {
+    current: Key,
+    previous: Option<Key>,
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdhocCharged {
@@ -64,11 +71,25 @@ impl AdhocLimit {
     #[must_use]
     #[inline]
     pub fn charge(&self, key: &[u8], cost: NonZeroU64) -> AdhocCharge {
+        self.charge_to(&self.key(key), cost)
+    }
+
+    /// Whom `key` names, under this limit and all others of its period.
+    #[must_use]
+    #[inline]
+    pub fn key(&self, key: &[u8]) -> AdhocKey {
         let subject = adhoc(key);
-        AdhocCharge {
-            step: Step::consume(self.keys.current.key_of(&subject), self.algorithm, cost),
+        AdhocKey {
+            current: self.keys.current.key_of(&subject),
             previous: self.keys.previous.as_ref().map(|keys| keys.key_of(&subject)),
         }
+    }
+
+    /// A charge of `cost` to whom this limit gave a key.
+    #[must_use]
+    #[inline]
+    pub const fn charge_to(&self, key: &AdhocKey, cost: NonZeroU64) -> AdhocCharge {
+        AdhocCharge { step: Step::consume(key.current, self.algorithm, cost), previous: key.previous }
     }
 }
 
@@ -111,10 +132,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         AdhocLimit::new(&self.secrets, rate, kind)
     }
 
-    /// Starts getting at what `charge` needs, for who has something else to do before it is made.
+    /// Starts getting at what a charge to `key` needs, for who has something else to do before it is made.
     #[inline]
-    pub fn prefetch_adhoc(&self, charge: &AdhocCharge) {
-        self.store.prefetch(&charge.step.key);
+    pub fn prefetch_adhoc(&self, key: &AdhocKey) {
+        self.store.prefetch(&key.current);
     }
 
     /// Makes `charge` if that can be done without waiting; if none is returned, nothing was done.
