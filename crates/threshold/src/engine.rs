@@ -42,7 +42,7 @@ use select::Request;
 use standings::Standings;
 use subject::{Asker, SubjectKeys};
 
-pub use charge::{AdhocCharge, AdhocCharged, AdhocLimit, Charge, ChargeError, Charged, Chosen, Receipt};
+pub use charge::*;
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use descriptors::{Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, OwnLimit};
 pub use explain::{Considered, Explanation};

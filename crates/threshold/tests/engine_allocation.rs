@@ -64,8 +64,9 @@ fn a_charge_by_a_rate_made_ready_takes_nothing_from_the_heap() {
         service.engine.adhoc(&rate, threshold::AlgorithmKind::TokenBucket).expect("it can be represented");
     let charge = || {
         for key in 0..100_u8 {
-            let charge = ready.charge(&[b'k', key], std::num::NonZeroU64::MIN);
-            service.engine.prefetch_adhoc(&charge);
+            let key = ready.key(&[b'k', key]);
+            service.engine.prefetch_adhoc(&key);
+            let charge = ready.charge_to(&key, std::num::NonZeroU64::MIN);
             assert!(service.engine.charge_adhoc_at_once(&charge).is_some());
         }
     };

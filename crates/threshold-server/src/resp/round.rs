@@ -15,7 +15,7 @@ use super::commands::{Begun, Command, begin};
 use super::parse::{Parsed, Words, parse};
 use super::policy::UNAVAILABLE;
 use super::session::Session;
-use super::throttle::{self, Manner, Throttle};
+use super::throttle::{self, Manner, Ready, Throttle};
 use super::{Answering, Settings, Shared, write};
 
 /// How many charges are read before they are made.
@@ -112,9 +112,11 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
 
     #[inline]
     fn throttle(&mut self, manner: Manner, words: &Words<'_>) {
-        match throttle::read(self.engine, &mut self.session.ready, manner, words) {
+        let Session { ready, ahead, .. } = &mut *self.session;
+        let (engine, out, waiting) = (self.engine, &mut *self.out, &mut self.waiting);
+        let settle = |ready: &Ready| settle(engine, (ready, &mut *ahead), out, waiting);
+        match throttle::read(engine, ready, (manner, words), settle) {
             Ok(throttle) => {
-                self.engine.prefetch_adhoc(&throttle.charge);
                 self.session.ahead.push(throttle);
                 if self.session.ahead.len() == AHEAD {
                     self.settle();
@@ -129,15 +131,8 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
 
     /// Makes the charges that were read.
     fn settle(&mut self) {
-        for throttle in &self.session.ahead {
-            // Whoever comes behind somebody who waits is not decided before it.
-            let at_once = self.waiting.is_empty() && !throttle.looks;
-            match at_once.then(|| self.engine.charge_adhoc_at_once(&throttle.charge)).flatten() {
-                Some(charged) => throttle::reply(self.out, throttle.manner, false, &charged),
-                None => self.waiting.push(throttled(self.engine, *throttle)),
-            }
-        }
-        self.session.ahead.clear();
+        let Session { ready, ahead, .. } = &mut *self.session;
+        settle(self.engine, (ready, ahead), self.out, &mut self.waiting);
     }
 
     /// Has a reply written behind those before it.
@@ -151,10 +146,30 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
     }
 }
 
+/// Makes the charges in `ahead`, in their order.
+fn settle<'e, S: Store, C: Clock, L: Ledger>(
+    engine: &'e Engine<S, C, L>,
+    (ready, ahead): (&Ready, &mut Vec<Throttle>),
+    out: &mut Vec<u8>,
+    waiting: &mut Vec<Answering<'e>>,
+) {
+    for throttle in &*ahead {
+        let (charge, manner, looks) = (throttle.charge(ready), throttle.manner, throttle.looks());
+        // Whoever comes behind somebody who waits is not decided before it.
+        let at_once = waiting.is_empty() && !looks;
+        match at_once.then(|| engine.charge_adhoc_at_once(&charge)).flatten() {
+            Some(charged) => throttle::reply(out, manner, false, &charged),
+            None => waiting.push(throttled(engine, charge, (manner, looks))),
+        }
+    }
+    ahead.clear();
+}
+
 /// A charge that has to be waited for.
 fn throttled<S: Store, C: Clock, L: Ledger>(
     engine: &Engine<S, C, L>,
-    Throttle { charge, manner, looks }: Throttle,
+    charge: AdhocCharge,
+    (manner, looks): (Manner, bool),
 ) -> Answering<'_> {
     Box::pin(async move {
         let mut out = Vec::new();

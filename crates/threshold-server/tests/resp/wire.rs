@@ -76,7 +76,11 @@ fn a_pipeline_is_answered_in_its_order() {
         let reply = wire.reply();
         match number % 4 {
             0 => {
-                assert_eq!(reply.numbers()[2], 4_999 - number, "a look sees all before it and none behind it")
+                assert_eq!(
+                    reply.numbers()[2],
+                    4_999 - number,
+                    "a look sees all before it and none behind it"
+                );
             }
             1 => assert_eq!(reply.get("remaining"), Reply::Integer(999 - number / 4)),
             2 => assert_eq!(reply.text(), number.to_string()),

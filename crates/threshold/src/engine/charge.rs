@@ -22,7 +22,7 @@ use super::subject::{self, SubjectKeys, seal};
 use super::{Asking, Engine, State, named};
 use crate::policy::{Layer, nearest};
 
-pub use adhoc::{AdhocCharge, AdhocCharged, AdhocLimit};
+pub use adhoc::{AdhocCharge, AdhocCharged, AdhocKey, AdhocLimit};
 pub(super) use adhoc::{AdhocError, plan_adhoc};
 
 /// Makes the keys of used receipts no others.

@@ -52,6 +52,13 @@ pub struct AdhocCharge {
     previous: Option<Key>,
 }
 
+/// Whom a charge is to be made to, under every secret. Small, for who gathers several before the first is charged.
+#[derive(Clone, Copy)]
+pub struct AdhocKey {
+    current: Key,
+    previous: Option<Key>,
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdhocCharged {
@@ -79,14 +86,29 @@ impl AdhocLimit {
     #[must_use]
     #[inline]
     pub fn charge(&self, key: &[u8], cost: NonZeroU64) -> AdhocCharge {
-        self.charge_to(&adhoc(key), cost)
+        self.charge_to(&self.key(key), cost)
     }
 
-    fn charge_to(&self, subject: &Subject, cost: NonZeroU64) -> AdhocCharge {
-        AdhocCharge {
-            step: Step::consume(self.keys.current.key_of(subject), self.algorithm, cost),
+    /// Whom `key` names, under this limit and all others of its period.
+    #[must_use]
+    #[inline]
+    pub fn key(&self, key: &[u8]) -> AdhocKey {
+        self.key_of(&adhoc(key))
+    }
+
+    #[inline]
+    fn key_of(&self, subject: &Subject) -> AdhocKey {
+        AdhocKey {
+            current: self.keys.current.key_of(subject),
             previous: self.keys.previous.as_ref().map(|keys| keys.key_of(subject)),
         }
+    }
+
+    /// A charge of `cost` to whom this limit gave a key.
+    #[must_use]
+    #[inline]
+    pub const fn charge_to(&self, key: &AdhocKey, cost: NonZeroU64) -> AdhocCharge {
+        AdhocCharge { step: Step::consume(key.current, self.algorithm, cost), previous: key.previous }
     }
 }
 
@@ -129,10 +151,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(AdhocLimit::new(&self.secrets, rate, kind)?)
     }
 
-    /// Starts getting at what `charge` needs, for who has something else to do before it is made.
+    /// Starts getting at what a charge to `key` needs, for who has something else to do before it is made.
     #[inline]
-    pub fn prefetch_adhoc(&self, charge: &AdhocCharge) {
-        self.store.prefetch(&charge.step.key);
+    pub fn prefetch_adhoc(&self, key: &AdhocKey) {
+        self.store.prefetch(&key.current);
     }
 
     /// Makes `charge` if that can be done without waiting; if none is returned, nothing was done.
@@ -177,7 +199,8 @@ pub(crate) fn plan_adhoc(
     (subject, cost): (&Subject, NonZeroU64),
     plan: &mut Plan,
 ) -> Result<(), AdhocError> {
-    let made = AdhocLimit::new(secrets, &rate, kind)?.charge_to(subject, cost);
+    let limit = AdhocLimit::new(secrets, &rate, kind)?;
+    let made = limit.charge_to(&limit.key_of(subject), cost);
     for (step, role) in made.steps().zip([Role::Limit, Role::Previous]) {
         plan.push(&step, Planned { about: about(), role });
     }
