@@ -55,7 +55,9 @@ fn throughput(service: &Service, cores: Cores, (shape, seconds): (Shape, u64)) -
     let mut command = pinned(cores.rest);
     command.args(["h2load", "--threads", "1", "--clients", &shape.connections.to_string()]);
     command.args(["--max-concurrent-streams", &shape.streams.to_string()]);
-    command.args(["--duration", &seconds.to_string(), "--data"]).arg(service.script.as_ref().ok_or("no question")?);
+    command
+        .args(["--duration", &seconds.to_string(), "--data"])
+        .arg(service.script.as_ref().ok_or("no question")?);
     command.args(["--header", "content-type: application/grpc", "--header", "te: trailers"]);
     command.arg(format!("http://{}{PATH}", service.address));
     let output = command.output()?;
@@ -69,7 +71,8 @@ fn calls_per_second(said: &str) -> Outcome<f64> {
     if !line.contains(" 0 failed, 0 errored, 0 timeout") {
         return Err(line.into());
     }
-    let finished = said.lines().find_map(|line| line.strip_prefix("finished in ")).ok_or("it gave no figure")?;
+    let finished =
+        said.lines().find_map(|line| line.strip_prefix("finished in ")).ok_or("it gave no figure")?;
     let rate = finished.split(", ").find_map(|part| part.strip_suffix(" req/s")).ok_or("it gave no rate")?;
     Ok(rate.parse()?)
 }

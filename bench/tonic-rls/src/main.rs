@@ -5,8 +5,11 @@
 
 use std::process::ExitCode;
 
-use limitador::{AsyncRateLimiter, RateLimiter};
+#[cfg(feature = "redis")]
+use limitador::AsyncRateLimiter;
+use limitador::RateLimiter;
 use limitador::limit::{Context, Expression, Limit};
+#[cfg(feature = "redis")]
 use limitador::storage::redis::AsyncRedisStorage;
 use prost::Message as _;
 use tokio::net::TcpListener;
@@ -24,7 +27,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// What the compiler made of the files, in the modules that it expects.
-#[allow(clippy::all, unreachable_pub, reason = "it is generated")]
+#[allow(clippy::all, unreachable_pub, unused_qualifications, reason = "it is generated")]
 mod envoy {
     pub mod config {
         pub mod core {
@@ -51,7 +54,7 @@ mod envoy {
     }
     pub mod r#type {
         pub mod v3 {
-            tonic::include_proto!("envoy.type.v3");
+            tonic::include_proto!("envoy.r#type.v3");
         }
     }
 }
@@ -60,6 +63,7 @@ mod envoy {
 enum Answering {
     Constant(RateLimitResponse),
     Memory(RateLimiter),
+    #[cfg(feature = "redis")]
     Redis(AsyncRateLimiter),
 }
 
@@ -74,14 +78,13 @@ impl RateLimitService for Answering {
             Self::Constant(answer) => return Ok(Response::new(answer.clone())),
             Self::Memory(limiter) => {
                 let context = context(&request);
-                let checked =
-                    limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
+                let checked = limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
                 checked.map_err(failed)?.limited
             }
+            #[cfg(feature = "redis")]
             Self::Redis(limiter) => {
                 let context = context(&request);
-                let checked =
-                    limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
+                let checked = limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
                 checked.await.map_err(failed)?.limited
             }
         };
@@ -106,7 +109,8 @@ fn context(request: &RateLimitRequest) -> Context<'static> {
 
 /// One limit that refuses nobody, of each value of one key.
 fn limit() -> Outcome<Limit> {
-    let variable = Expression::parse("descriptors[0].remote_address").map_err(|error| format!("{error:?}"))?;
+    let variable =
+        Expression::parse("descriptors[0].remote_address").map_err(|error| format!("{error:?}"))?;
     Ok(Limit::new("edge", 900_000_000, 60, Vec::new(), [variable]))
 }
 
@@ -134,6 +138,7 @@ fn run(words: &[String]) -> Outcome<()> {
                 limiter.add_limit(limit()?);
                 (listen, Answering::Memory(limiter))
             }
+            #[cfg(feature = "redis")]
             [listen, "redis", url] => {
                 let storage = AsyncRedisStorage::new(url).await?;
                 let limiter = AsyncRateLimiter::new_with_storage(Box::new(storage));
@@ -150,6 +155,9 @@ fn run(words: &[String]) -> Outcome<()> {
 }
 
 fn unhex(text: &str) -> Outcome<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair)?, 16).map_err(Into::into));
+    let pairs = text
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair)?, 16).map_err(Into::into));
     pairs.collect()
 }
