@@ -94,7 +94,9 @@ pub(crate) fn rls(
     let address = address.to_string();
     let doors = ["--gateway", "off", "--api", "off", "--rls", &address];
     let mut line = serve(program, folder, (name, policy), &doors)?;
-    line.extend(store.into_iter().flat_map(|url| words(&["--store", url])));
+    // A ledger of its own, in the folder of its data: nothing is held against anybody here.
+    let ledger = format!("sqlite://{}", text(&folder.path().join(format!("{name}.ledger"))));
+    line.extend(store.into_iter().flat_map(|url| words(&["--store", url, "--ledger", &ledger])));
     Ok(line)
 }
 

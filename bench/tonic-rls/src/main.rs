@@ -13,8 +13,8 @@ use limitador::limit::{Context, Expression, Limit};
 use limitador::storage::redis::AsyncRedisStorage;
 use prost::Message as _;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use envoy::service::ratelimit::v3::rate_limit_response::Code;
@@ -149,7 +149,9 @@ fn run(words: &[String]) -> Outcome<()> {
         };
         let listener = TcpListener::bind(listen).await?;
         let service = RateLimitServiceServer::new(answering);
-        Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)).await?;
+        // As its own listener has it: answers are sent at once.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        Server::builder().add_service(service).serve_with_incoming(incoming).await?;
         Ok(())
     })
 }

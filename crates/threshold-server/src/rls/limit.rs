@@ -82,8 +82,11 @@ pub(super) async fn answer<S: Store, C: Clock, L: Ledger>(
 /// How many places a thread keeps.
 const PLACES: usize = 64;
 
+/// Handed out and taken back without being moved.
+type Free = Vec<Box<DescriptorDecision>>;
+
 thread_local! {
-    static FREE: RefCell<Vec<Box<DescriptorDecision>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Free> = const { RefCell::new(Vec::new()) };
 }
 
 /// A place for a decision, which is large: used again, and never moved.
