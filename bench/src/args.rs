@@ -16,7 +16,9 @@ Usage: cargo xtask bench [OPTIONS]
        cargo xtask bench instructions [--out DIR]
        cargo xtask bench gateway [--quick] [--rounds N] [--seconds N] [--only NAMES]
                                  [--binary FILE] [--out DIR]
-       cargo xtask bench api|rls|websocket [--quick] [--rounds N] [--seconds N]
+       cargo xtask bench rls     [--quick] [--rounds N] [--seconds N] [--only NAMES]
+                                 [--binary FILE] [--out DIR]
+       cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench resp [--quick] [--rounds N] [--seconds N] [--redis-cell FILE]
                                  [--binary FILE] [--out DIR]
@@ -37,7 +39,7 @@ Options of gateway, api, rls, websocket, resp and stores:
   --rounds N       rounds, every server once in each (default 6, at least 3)
   --seconds N      time of one measurement (default 2)
   --only NAMES     gateway: only these proxies: threshold,nginx,haproxy,pingora (nginx sets the rate and
-                   always runs); stores: only these stores: sqlite,postgres,redis
+                   always runs); rls: only these services (see the README); stores: only these stores: sqlite,postgres,redis
   --redis-cell FILE  resp: its module, libredis_cell.so, to be measured as well; without it a script in Lua
                    stands in
   --binary FILE    this `threshold` instead of the one that is built from the repository
@@ -136,7 +138,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
             Ok(Command::Instructions { out: raw.out.unwrap_or_else(results) })
         }
         Some("gateway") => Ok(Command::Gateway(Raw::read(&words[1..])?.into_servers()?)),
-        Some("rls") => Ok(Command::Rls(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("rls") => Ok(Command::Rls(Raw::read(&words[1..])?.into_servers()?)),
         Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("resp") => Ok(Command::Resp(Raw::read(&words[1..])?.into_all_servers()?)),
@@ -285,7 +287,7 @@ impl Raw {
     /// Where every server is needed, because the targets are ratios of them.
     fn into_all_servers(self) -> Outcome<ServerArgs> {
         match self.only {
-            Some(_) => Err("--only belongs to `gateway` and `stores` (see --help)".into()),
+            Some(_) => Err("--only belongs to `gateway`, `rls` and `stores` (see --help)".into()),
             None => self.into_servers(),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<()> {
     tools::check(&["h2load", "redis-server"])?;
     let cores = Cores::pick()?;
     let folder = Folder::new()?;
-    let everyone = answerers::start(args.binary.as_deref(), cores, &folder)?;
+    let everyone = answerers::start(args, cores, &folder)?;
     let services = &everyone.services;
     let mut rounds = Rounds::new(args.rounds);
     let mut tables = Vec::new();

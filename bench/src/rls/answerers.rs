@@ -2,11 +2,11 @@
 //! core and log nothing, and no limit is low enough to refuse anyone.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use threshold_testkit::servers::Redis;
 
 use super::{call, load};
+use crate::args::ServerArgs;
 use crate::servers::ours;
 use crate::servers::places::{self, Cores, Folder};
 use crate::servers::service::{Line, Service};
@@ -31,11 +31,14 @@ pub(super) struct Everyone {
 }
 
 /// Starts everyone and sees that they allow what they are asked.
-pub(super) fn start(binary: Option<&Path>, cores: Cores, folder: &Folder) -> Outcome<Everyone> {
+pub(super) fn start(args: &ServerArgs, cores: Cores, folder: &Folder) -> Outcome<Everyone> {
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| only.iter().any(|one| one == name));
     let redis = Redis::start();
     let url = redis.url();
-    let program = ours::program(binary)?;
-    let peer = progress::step("building the services by tonic", || tools::build_member("tonic-rls-bench"))?;
+    let program = ours::program(args.binary.as_deref())?;
+    let features: &[&str] = if wanted(LIMITADOR_REDIS) { &["--features", "redis"] } else { &[] };
+    let build = || tools::build_member_with("tonic-rls-bench", features);
+    let peer = progress::step("building the services by tonic", build)?;
     let question = load::prepare(folder)?;
     let addresses = places::free::<6>()?;
     let begin = |name, address, words| {
@@ -50,19 +53,29 @@ pub(super) fn start(binary: Option<&Path>, cores: Cores, folder: &Folder) -> Out
         begin(name, address, words)
     };
     let tonic = |name, address: SocketAddr, how: &[&str]| {
-        begin(name, address, words(&[&[&text(&peer), &address.to_string()][..], how].concat()))
+        let mut line = words(&[&text(&peer), &address.to_string()]);
+        line.extend(words(how));
+        begin(name, address, line)
     };
     let [one, two, three, four, five, six] = addresses;
     let memory = own(MEMORY, one, None, false)?;
     let answer: String = call::ask(one)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut services = vec![
-        memory,
-        own(REDIS, two, Some(&url), false)?,
-        own(LEASED, three, Some(&url), true)?,
-        tonic(BARE, four, &["constant", &answer])?,
-        tonic(LIMITADOR, five, &["memory"])?,
-        tonic(LIMITADOR_REDIS, six, &["redis", &url])?,
+    let mut services = vec![memory];
+    for (name, address, leased) in [(REDIS, two, false), (LEASED, three, true)] {
+        if wanted(name) {
+            services.push(own(name, address, Some(&url), leased)?);
+        }
+    }
+    let by_tonic = [
+        (BARE, four, &["constant", &answer][..]),
+        (LIMITADOR, five, &["memory"]),
+        (LIMITADOR_REDIS, six, &["redis", &url]),
     ];
+    for (name, address, how) in by_tonic {
+        if wanted(name) {
+            services.push(tonic(name, address, how)?);
+        }
+    }
     services.iter_mut().for_each(|service| service.script = Some(question.clone()));
     services.iter().try_for_each(check)?;
     Ok(Everyone { services, _redis: redis })

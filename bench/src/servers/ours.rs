@@ -100,7 +100,9 @@ pub(crate) fn rls(
     (address, store): (SocketAddr, Option<&str>),
 ) -> Outcome<Vec<String>> {
     let mut line = serve(program, folder, (name, policy), ("--rls", address))?;
-    line.extend(store.into_iter().flat_map(|url| words(&["--store", url])));
+    // A ledger of its own, in the folder of its data: nothing is held against anybody here.
+    let ledger = format!("sqlite://{}", text(&folder.path().join(format!("{name}.ledger"))));
+    line.extend(store.into_iter().flat_map(|url| words(&["--store", url, "--ledger", &ledger])));
     Ok(line)
 }
 

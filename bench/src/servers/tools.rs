@@ -86,8 +86,13 @@ pub(crate) fn build_threshold() -> Outcome<PathBuf> {
 
 /// A package of this workspace whose program has the same name.
 pub(crate) fn build_member(name: &str) -> Outcome<PathBuf> {
+    build_member_with(name, &[])
+}
+
+/// The same with further arguments for cargo.
+pub(crate) fn build_member_with(name: &str, args: &[&str]) -> Outcome<PathBuf> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    build(&manifest, name, &["--package", name])
+    build(&manifest, name, &[&["--package", name], args].concat())
 }
 
 /// A program as its project publishes it, installed where this benchmark was built: nothing of the user's changes.

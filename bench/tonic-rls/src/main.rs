@@ -5,13 +5,16 @@
 
 use std::process::ExitCode;
 
+#[cfg(feature = "redis")]
+use limitador::AsyncRateLimiter;
+use limitador::RateLimiter;
 use limitador::limit::{Context, Expression, Limit};
+#[cfg(feature = "redis")]
 use limitador::storage::redis::AsyncRedisStorage;
-use limitador::{AsyncRateLimiter, RateLimiter};
 use prost::Message as _;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 use envoy::service::ratelimit::v3::rate_limit_response::Code;
@@ -24,7 +27,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// What the compiler made of the files, in the modules that it expects.
-#[allow(clippy::all, unreachable_pub, reason = "it is generated")]
+#[allow(clippy::all, unreachable_pub, unused_qualifications, reason = "it is generated")]
 mod envoy {
     pub mod config {
         pub mod core {
@@ -51,7 +54,7 @@ mod envoy {
     }
     pub mod r#type {
         pub mod v3 {
-            tonic::include_proto!("envoy.type.v3");
+            tonic::include_proto!("envoy.r#type.v3");
         }
     }
 }
@@ -60,6 +63,7 @@ mod envoy {
 enum Answering {
     Constant(RateLimitResponse),
     Memory(RateLimiter),
+    #[cfg(feature = "redis")]
     Redis(AsyncRateLimiter),
 }
 
@@ -77,6 +81,7 @@ impl RateLimitService for Answering {
                 let checked = limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
                 checked.map_err(failed)?.limited
             }
+            #[cfg(feature = "redis")]
             Self::Redis(limiter) => {
                 let context = context(&request);
                 let checked = limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
@@ -133,6 +138,7 @@ fn run(words: &[String]) -> Outcome<()> {
                 limiter.add_limit(limit()?);
                 (listen, Answering::Memory(limiter))
             }
+            #[cfg(feature = "redis")]
             [listen, "redis", url] => {
                 let storage = AsyncRedisStorage::new(url).await?;
                 let limiter = AsyncRateLimiter::new_with_storage(Box::new(storage));
@@ -143,7 +149,9 @@ fn run(words: &[String]) -> Outcome<()> {
         };
         let listener = TcpListener::bind(listen).await?;
         let service = RateLimitServiceServer::new(answering);
-        Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)).await?;
+        // As its own listener has it: answers are sent at once.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        Server::builder().add_service(service).serve_with_incoming(incoming).await?;
         Ok(())
     })
 }

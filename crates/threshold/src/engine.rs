@@ -36,6 +36,7 @@ use crate::route::Path;
 use crate::usage::Usage;
 use decide::{Asked, Refused};
 use meet::obey;
+use named::Asking;
 use operate::Settings;
 use overrides::Overrides;
 use select::Request;
@@ -111,14 +112,6 @@ pub struct Extras<'a> {
     /// The message that is asked about, on the connection that the request opened: then the limits of messages are
     /// asked, and no others.
     pub message: Option<Message<'a>>,
-}
-
-/// A request and who sent it.
-#[derive(Clone, Copy)]
-struct Asking<'a> {
-    facts: &'a Facts<'a>,
-    identity: &'a Identity<'a>,
-    extras: Extras<'a>,
 }
 
 impl<S: Store, C: Clock> Engine<S, C> {

@@ -223,12 +223,13 @@ impl<'a> Found<'a> {
     fn unwritable(&self) -> Option<&'static str> {
         let same =
             |part: &&Descriptor| DescriptorEntry::read(&entry(part)).is_some_and(|read| read.key == part.key);
-        match () {
-            () if self.path.len() > ENTRIES => Some("it has more than 16 entries"),
-            () if self.path.iter().any(|part| part.key.contains('*')) => Some("a key has a `*` in it"),
-            () if !self.path.iter().all(|part| same(part)) => Some("a key has a `=` in it"),
-            () => None,
+        if self.path.len() > ENTRIES {
+            return Some("it has more than 16 entries");
         }
+        if self.path.iter().any(|part| part.key.contains('*')) {
+            return Some("a key has a `*` in it");
+        }
+        (!self.path.iter().all(same)).then_some("a key has a `=` in it")
     }
 }
 

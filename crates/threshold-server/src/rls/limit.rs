@@ -1,5 +1,6 @@
 //! `ShouldRateLimit`: from the bytes of a question to those of its answer.
 
+use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -42,8 +43,8 @@ const DAY: u64 = 24 * 60 * 60;
 pub(super) struct Question<'a> {
     pub(super) domain: &'a str,
     /// The entries of all descriptors, one after the other.
-    entries: SmallVec<[(&'a str, &'a str); 8]>,
-    descriptors: SmallVec<[Asked; 4]>,
+    entries: SmallVec<[(&'a str, &'a str); 4]>,
+    descriptors: SmallVec<[Asked; 2]>,
     hits: u32,
 }
 
@@ -72,8 +73,46 @@ pub(super) async fn answer<S: Store, C: Clock, L: Ledger>(
 ) -> Result<Bytes, Status> {
     let question = Question::read(message)?;
     let descriptors = question.descriptors()?;
-    let decision = engine.rate_limit(question.domain, &descriptors).await.map_err(undecided)?;
-    Ok(write(&decision, &descriptors, shown))
+    let mut place = Place::take();
+    let decided = engine.rate_limit_into(question.domain, &descriptors, place.decision()).await;
+    decided.map_err(undecided)?;
+    Ok(write(place.decision(), &descriptors, shown))
+}
+
+/// How many places a thread keeps.
+const PLACES: usize = 64;
+
+/// Handed out and taken back without being moved.
+type Free = Vec<Box<DescriptorDecision>>;
+
+thread_local! {
+    static FREE: RefCell<Free> = const { RefCell::new(Vec::new()) };
+}
+
+/// A place for a decision, which is large: used again, and never moved.
+struct Place(Option<Box<DescriptorDecision>>);
+
+impl Place {
+    fn take() -> Self {
+        Self(FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten())
+    }
+
+    fn decision(&mut self) -> &mut DescriptorDecision {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(place) = self.0.take() else { return };
+        // A thread that ends keeps nothing.
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            if free.len() < PLACES {
+                free.push(place);
+            }
+        });
+    }
 }
 
 fn undecided(error: DescriptorError) -> Status {
@@ -132,7 +171,7 @@ impl<'a> Question<'a> {
     }
 
     /// The same as the engine is asked it.
-    fn descriptors(&self) -> Result<SmallVec<[Descriptor<'_>; 4]>, Status> {
+    fn descriptors(&self) -> Result<SmallVec<[Descriptor<'_>; 2]>, Status> {
         let each = self.descriptors.iter().map(|asked| {
             // The call's own number of hits is one unless told; that of a descriptor may be none, to look only. Nothing is
             // given back here: anybody could make room for itself.

@@ -319,7 +319,7 @@ fn smallest<'a>(parts: impl Iterator<Item = Part<'a>>) -> Option<Part<'a>> {
 
 impl Asked {
     #[inline]
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.plan.clear();
         self.outcome.clear(Timestamp::default());
     }

@@ -43,8 +43,8 @@ pub enum OwnLimit {
 #[derive(Default)]
 pub struct DescriptorDecision {
     asked: Asked,
-    /// What was only looked at.
-    looked: Asked,
+    /// What was only looked at, which few calls do.
+    looked: Option<Box<Asked>>,
     met: SmallVec<[Met; 4]>,
     /// True if a limit refuses that needs no count for it.
     refused: bool,
@@ -111,8 +111,24 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         domain: &str,
         descriptors: &[Descriptor<'_>],
     ) -> Result<DescriptorDecision, DescriptorError> {
-        let mut decision = self.plan_descriptors(domain, descriptors)?;
-        let DescriptorDecision { asked, looked, refused, .. } = &mut decision;
+        let mut decision = DescriptorDecision::default();
+        self.rate_limit_into(domain, descriptors, &mut decision).await.map(|()| decision)
+    }
+
+    /// [`rate_limit`](Self::rate_limit) for who has a place for the decision, which is large. What it was before does not
+    /// matter.
+    ///
+    /// # Errors
+    ///
+    /// As [`rate_limit`](Self::rate_limit).
+    pub async fn rate_limit_into(
+        &self,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        decision: &mut DescriptorDecision,
+    ) -> Result<(), DescriptorError> {
+        self.plan_descriptors(domain, descriptors, decision)?;
+        let DescriptorDecision { asked, looked, refused, .. } = decision;
         if !asked.plan.steps.is_empty() {
             asked.outcome = match refused {
                 // Nothing is charged, whatever else there is.
@@ -126,22 +142,23 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 self.store.apply(&gates).await?;
             }
         }
-        if !looked.plan.steps.is_empty() {
+        if let Some(looked) = looked {
             looked.outcome = self.store.peek(&looked.plan.batch).await?;
         }
-        Ok(decision)
+        Ok(())
     }
 
     fn plan_descriptors(
         &self,
         domain: &str,
         descriptors: &[Descriptor<'_>],
-    ) -> Result<DescriptorDecision, DescriptorError> {
+        decision: &mut DescriptorDecision,
+    ) -> Result<(), DescriptorError> {
         let state = self.state.load();
         let found: SmallVec<[Found<'_>; 4]> =
             descriptors.iter().map(|descriptor| find(&state, domain, descriptor)).collect();
         let replaced = replaced(&found);
-        let mut decision = DescriptorDecision::default();
+        decision.clear();
         let now = self.edge.now();
         for (descriptor, found) in descriptors.iter().zip(&found) {
             let met = match found {
@@ -160,7 +177,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             };
             decision.met.push(met);
         }
-        Ok(decision)
+        Ok(())
     }
 }
 
@@ -219,6 +236,14 @@ fn plan_rule(
 }
 
 impl DescriptorDecision {
+    /// Makes room for another call.
+    fn clear(&mut self) {
+        self.asked.clear();
+        self.looked = None;
+        self.met.clear();
+        self.refused = false;
+    }
+
     fn refuse(&mut self, enforced: bool) -> Met {
         self.refused |= enforced;
         if enforced { Met::Nothing } else { Met::Free }
@@ -229,7 +254,10 @@ impl DescriptorDecision {
         descriptor: &Descriptor<'_>,
         add: impl FnOnce(&mut Plan, NonZeroU64) -> Result<(), DescriptorError>,
     ) -> Result<Met, DescriptorError> {
-        let asked = if descriptor.hits.is_some() { &mut self.asked } else { &mut self.looked };
+        let asked = match descriptor.hits {
+            Some(_) => &mut self.asked,
+            None => self.looked.get_or_insert_default(),
+        };
         let from = asked.plan.steps.len();
         // A step that does not fit would be left out in silence.
         if from + MOST_STEPS > MAX_STEPS {
@@ -264,7 +292,7 @@ impl DescriptorDecision {
     /// What each descriptor came to, in their order.
     pub fn statuses(&self) -> impl Iterator<Item = DescriptorStatus> {
         let asked: SmallVec<[Part<'_>; 4]> = self.asked.parts().collect();
-        let looked: SmallVec<[Part<'_>; 4]> = self.looked.parts().collect();
+        let looked: Vec<Part<'_>> = self.looked.iter().flat_map(|looked| looked.parts()).collect();
         self.met.iter().map(move |met| match met {
             Met::Free => DescriptorStatus::Free,
             Met::Unlimited => DescriptorStatus::Unlimited,

@@ -1,16 +1,24 @@
-//! Requests of nobody: what callers name themselves, limits and keys alike, enters the path of a decision at the plan.
+//! What is asked, and requests of nobody: what callers name themselves, limits and keys alike, enters the path of a decision at the plan.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;
 
 use threshold_core::Timestamp;
 
+use super::Extras;
 use super::rules::Frame;
 use super::select::{Request, Risks};
 use super::subject::Asker;
-use super::{Asking, Extras};
 use crate::identify::{Doubts, Facts, Identity};
 use crate::route::{Matches, Path};
+
+/// A request and who sent it.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) facts: &'a Facts<'a>,
+    pub(super) identity: &'a Identity<'a>,
+    pub(super) extras: Extras<'a>,
+}
 
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 

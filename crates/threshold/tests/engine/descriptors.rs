@@ -18,7 +18,7 @@ fn described<'a>(entries: &'a [(&'a str, &'a str)]) -> Descriptor<'a> {
 
 impl Service {
     async fn call(&self, entries: &[(&str, &str)]) -> DescriptorDecision {
-        self.engine.rate_limit("edge", &[described(entries)]).await.unwrap()
+        self.engine.rate_limit("edge", &[described(entries)]).await.expect("a decision")
     }
 
     /// How many of so many calls are allowed.
