@@ -11,20 +11,25 @@ use crate::support::client::{Answered, Client};
 use crate::support::server::Server;
 use crate::support::wire::until;
 
-/// Twenty requests a day for each client, and one report.
+/// Twenty requests a day for each client, and one report; the same by the descriptors that Envoy is told to send.
 const POLICY: &str = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\nclient_ip = \"x-forwarded-for\"\n\
     [routes]\nreports = \"* /report\"\n\
     [[limit]]\nid = \"twenty\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"20/day\"\n\
-    [[limit]]\nid = \"reports\"\nlayer = \"endpoint\"\nroute = \"reports\"\nper = \"ip\"\nrate = \"1/day\"\n";
+    [[limit]]\nid = \"reports\"\nlayer = \"endpoint\"\nroute = \"reports\"\nper = \"ip\"\nrate = \"1/day\"\n\
+    [[limit]]\nid = \"envoy-twenty\"\nlayer = \"user\"\ndomain = \"edge\"\n\
+    descriptor = [\"remote_address\"]\nrate = \"20/day\"\n\
+    [[limit]]\nid = \"envoy-reports\"\nlayer = \"endpoint\"\ndomain = \"edge\"\n\
+    descriptor = [\"remote_address\", \"path=/report*\"]\nshared = [\"path\"]\nrate = \"1/day\"\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Nginx,
     Caddy,
     Haproxy,
+    Envoy,
 }
 
-const KINDS: [Kind; 3] = [Kind::Nginx, Kind::Caddy, Kind::Haproxy];
+const KINDS: [Kind; 4] = [Kind::Nginx, Kind::Caddy, Kind::Haproxy, Kind::Envoy];
 
 /// Where everything is in a test.
 struct Addresses {
@@ -32,6 +37,7 @@ struct Addresses {
     application: SocketAddr,
     gateway: SocketAddr,
     api: SocketAddr,
+    rls: SocketAddr,
     admin: SocketAddr,
 }
 
@@ -52,6 +58,17 @@ fn settings(kind: Kind, at: &Addresses) -> String {
                 ],
             )
         }
+        Kind::Envoy => {
+            let socket = |at: SocketAddr| format!("{{ address: {}, port_value: {} }}", at.ip(), at.port());
+            let changes = vec![
+                ("{ address: 0.0.0.0, port_value: 10000 }", socket(at.proxy)),
+                ("{ address: 127.0.0.1, port_value: 3000 }", socket(at.application)),
+                ("{ address: 127.0.0.1, port_value: 8081 }", socket(at.rls)),
+                // Two hundred at once on a machine that is busy with other tests.
+                ("timeout: 0.1s", "timeout: 30s".to_owned()),
+            ];
+            ("envoy.yaml", changes)
+        }
     };
     let mut text = super::file(name);
     for (from, to) in changes {
@@ -63,7 +80,7 @@ fn settings(kind: Kind, at: &Addresses) -> String {
     match kind {
         Kind::Nginx => format!("{NGINX_AROUND}{text}}}\n"),
         Kind::Caddy => format!("{{\nadmin off\nauto_https off\n}}\n{text}"),
-        Kind::Haproxy => text,
+        Kind::Haproxy | Kind::Envoy => text,
     }
 }
 
@@ -104,9 +121,10 @@ impl Proxy {
             application: application.address,
             gateway: server.gateway,
             api: server.api,
+            rls: server.rls,
             admin: server.admin,
         };
-        std::fs::write(folder.path().join("proxy.conf"), settings(kind, &at)).unwrap();
+        std::fs::write(folder.path().join(file_name(kind)), settings(kind, &at)).unwrap();
         std::fs::create_dir(folder.path().join("tmp")).unwrap();
         let child = command(kind, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child =
@@ -131,11 +149,17 @@ fn free_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
+/// Envoy tells languages by their endings.
+fn file_name(kind: Kind) -> &'static str {
+    if kind == Kind::Envoy { "proxy.yaml" } else { "proxy.conf" }
+}
+
 fn command(kind: Kind, folder: &Folder) -> Command {
     let mut command = match kind {
         Kind::Nginx => Command::new("nginx"),
         Kind::Caddy => Command::new("caddy"),
         Kind::Haproxy => Command::new("haproxy"),
+        Kind::Envoy => Command::new(super::root().join("target/tools/envoy/bin/envoy")),
     };
     command.current_dir(folder.path());
     match kind {
@@ -145,6 +169,7 @@ fn command(kind: Kind, folder: &Folder) -> Command {
             .env("XDG_CONFIG_HOME", folder.path())
             .env("XDG_DATA_HOME", folder.path()),
         Kind::Haproxy => command.args(["-db", "-f", "proxy.conf"]),
+        Kind::Envoy => command.args(["-c", "proxy.yaml", "--disable-hot-restart", "--concurrency", "1"]),
     };
     command
 }
@@ -188,9 +213,12 @@ async fn a_client_of_a_proxy_is_told_to_come_back_later() {
         let refused = get(&client, "/report", &[]).await;
         assert_eq!(refused.status, 429, "{kind:?}: {}", refused.text());
         assert!(refused.header("retry-after").parse::<u64>().unwrap() >= 1, "{kind:?}");
-        assert_eq!(refused.header("content-type"), "application/problem+json");
-        assert_eq!(refused.json()["status"], 429);
-        if kind != Kind::Nginx {
+        // Envoy answers by itself, with the headers that it was given.
+        if kind != Kind::Envoy {
+            assert_eq!(refused.header("content-type"), "application/problem+json");
+            assert_eq!(refused.json()["status"], 429);
+        }
+        if ![Kind::Nginx, Kind::Envoy].contains(&kind) {
             assert_eq!(refused.json()["error"], json!("endpoint_rate_limited"), "the whole problem");
         }
         assert_eq!(proxy.application.count(), 1, "{kind:?}");
