@@ -76,7 +76,7 @@ print(next(one for one in documents if one['kind'] == 'ConfigMap')['data']['poli
     check.env("THRESHOLD_SECRET", "0123456789abcdef0123456789abcdef");
     let ran = check.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && said.contains("can be used; 1 limit, 0 warnings"), "{said}");
+    assert!(ran.status.success() && said.contains("can be used; 2 limits, 0 warnings"), "{said}");
 }
 
 #[test]
