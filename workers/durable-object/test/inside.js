@@ -32,12 +32,12 @@ export class ThresholdObject extends Deployed {
   }
 
   // Fails as a disk does that is full.
-  breakStorage() {
-    this.ctx.storage.sql.exec("ALTER TABLE cells RENAME TO away");
+  breakStorage({ table }) {
+    this.ctx.storage.sql.exec(`ALTER TABLE ${table} RENAME TO away`);
   }
 
-  mendStorage() {
-    this.ctx.storage.sql.exec("ALTER TABLE away RENAME TO cells");
+  mendStorage({ table }) {
+    this.ctx.storage.sql.exec(`ALTER TABLE away RENAME TO ${table}`);
   }
 }
 
