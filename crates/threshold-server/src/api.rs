@@ -30,36 +30,23 @@ mod write;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use threshold::policy::{GatewayNumbers, Policy};
 use threshold_http::delay::DelayPool;
 use threshold_http::respond::Shown;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
 
 use crate::engine::Engine;
 use crate::keys::Keys;
-use crate::workers::{self, Doors, Workers, told};
+use crate::listening::Listening;
 use idempotency::Idempotency;
-use serve::{Accepted, work};
-
-/// The most connections at the same time.
-const CONNECTIONS: usize = 10_000;
-/// How long nobody is accepted after that failed, as it does without files left.
-const PAUSE: Duration = Duration::from_millis(50);
-/// How long questions in flight may take when the server stops.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+use serve::serve;
 
 /// A decision API that listens.
 pub(crate) struct Api {
-    address: SocketAddr,
+    listening: Listening,
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-    accepting: tokio::task::JoinHandle<()>,
-    workers: Workers,
 }
 
 /// What all questions share.
@@ -67,9 +54,6 @@ pub(crate) struct Shared {
     engine: Arc<Engine>,
     settings: ArcSwap<Settings>,
     idempotency: Idempotency,
-    connections: AtomicUsize,
-    /// Told when a connection has ended.
-    ended: Notify,
 }
 
 /// What a policy says of the API.
@@ -98,26 +82,21 @@ impl Api {
         engine: &Arc<Engine>,
         settings: Settings,
     ) -> std::io::Result<Self> {
-        let address = listener.local_addr()?;
-        let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(Shared {
             engine: Arc::clone(engine),
             settings: ArcSwap::from_pointee(settings),
             idempotency: Idempotency::default(),
-            connections: AtomicUsize::new(0),
-            ended: Notify::new(),
         });
-        let (doors, workers) = workers::start("api", workers::count(), || {
-            let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
-            |arrivals| work(shared, stopped, arrivals)
+        let serving = Arc::clone(&shared);
+        let listening = Listening::start("api", listener, (Arc::default(), b""), move |arrived, stopped| {
+            serve(arrived, Arc::clone(&serving), stopped)
         })?;
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), doors, stopped));
-        Ok(Self { address, shared, stop, accepting, workers })
+        Ok(Self { listening, shared })
     }
 
     /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address()
     }
 
     /// Goes by `settings` from the next question on.
@@ -127,40 +106,6 @@ impl Api {
 
     /// Accepts nobody any more, and lets questions in flight be answered.
     pub(crate) async fn stop(self) {
-        let _ = self.stop.send(true);
-        let _ = self.accepting.await;
-        let empty = async {
-            while self.shared.connections.load(Ordering::Acquire) > 0 {
-                self.shared.ended.notified().await;
-            }
-        };
-        let _ = tokio::time::timeout(LAST_ANSWERS, empty).await;
-        self.workers.end().await;
-    }
-}
-
-async fn accept(
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    doors: Doors<Accepted>,
-    mut stopped: watch::Receiver<bool>,
-) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = told(&mut stopped) => return,
-        };
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        if shared.connections.load(Ordering::Relaxed) >= CONNECTIONS {
-            continue;
-        }
-        // Without its connection to this thread's runtime, for the worker's.
-        if let Ok(stream) = stream.into_std() {
-            doors.hand(Accepted::new(stream, peer.ip().to_canonical(), &shared));
-        }
+        self.listening.stop().await;
     }
 }

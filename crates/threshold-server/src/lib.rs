@@ -8,6 +8,7 @@
 //! | `resp` | the same for clients of Redis |
 //! | `described`, `keys` | requests as programs describe them, and the keys of those programs |
 //! | `rls`, `envoy` | Envoy's rate limit service, and the configuration of another one |
+//! | `listening` | whoever is connected to them |
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | whether the server lives and is ready |
@@ -37,6 +38,7 @@ mod gateway;
 mod health;
 mod keys;
 mod late;
+mod listening;
 mod log;
 mod output;
 mod reload;

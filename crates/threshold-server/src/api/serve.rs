@@ -5,7 +5,6 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,56 +16,22 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::Shared;
 use super::answer::{Asked, answer};
 use super::shortcut::{Left, converse};
+use crate::listening::Arrived;
 use crate::workers::told;
 
 /// How long a head may take, and how long a connection is kept alive without one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 const HEADER_BYTES: usize = 64 * 1024;
 
-/// A connection, before anything was read from it.
-pub(super) struct Accepted {
-    stream: std::net::TcpStream,
-    peer: IpAddr,
-    _place: Place,
-}
-
-/// A connection's place among the others, given back when it is dropped.
-struct Place(Arc<Shared>);
-
-impl Accepted {
-    pub(super) fn new(stream: std::net::TcpStream, peer: IpAddr, shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        Self { stream, peer, _place: Place(Arc::clone(shared)) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-        self.0.ended.notify_one();
-    }
-}
-
-/// Serves who arrives.
-pub(super) async fn work(
-    shared: Arc<Shared>,
-    stopped: watch::Receiver<bool>,
-    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
-) {
-    while let Some(accepted) = arrivals.recv().await {
-        tokio::spawn(serve(accepted, Arc::clone(&shared), stopped.clone()));
-    }
-    // The last ones are still served.
-    std::future::pending::<()>().await;
-}
-
-async fn serve(accepted: Accepted, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, peer, _place } = accepted;
+/// Serves who arrived.
+pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let Arrived { stream, peer, place: _place } = arrived;
+    let peer = peer.ip().to_canonical();
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let talked = converse(&*shared.engine, &shared, stream, stopped.clone()).await;
     let Some(Left { stream, received }) = talked else { return };

@@ -1,7 +1,5 @@
 //! Which command it is, and who answers it.
 
-use std::sync::atomic::Ordering;
-
 use threshold::engine::Engine;
 use threshold::{Clock, Ledger, Store};
 
@@ -109,7 +107,7 @@ pub(super) fn begin<'e, S: Store, C: Clock, L: Ledger>(
         Command::Client => session.client(words, out),
         Command::Catalogue => catalogue::command(version, words, out),
         Command::Config => catalogue::config(version, words, out),
-        Command::Info => catalogue::info(shared.connections.load(Ordering::Relaxed), out),
+        Command::Info => catalogue::info(shared.crowd.count(), out),
         Command::Select => match &words[1..] {
             [word] if &word[..] == b"0" => write::simple(out, "OK"),
             _ => write::error(out, "ERR DB index is out of range; there is 0"),

@@ -1,7 +1,6 @@
 //! One connection of a client of Redis.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +10,12 @@ use threshold::engine::Engine;
 use threshold::{Clock, Ledger, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::Shared;
 use super::round::{Next, Round, finish};
 use super::session::Session;
+use crate::listening::Arrived;
 use crate::workers::told;
 
 /// How much is read at once at first, and at most.
@@ -28,42 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may go on sending what nobody reads: closing at once would take its answer away.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A connection, before anything was read from it.
-pub(super) struct Accepted {
-    stream: std::net::TcpStream,
-    peer: SocketAddr,
-    place: Place,
-}
-
-/// A connection's place among the others, given back when it is dropped.
-struct Place(Arc<Shared>);
-
-impl Accepted {
-    pub(super) fn new(stream: std::net::TcpStream, peer: SocketAddr, shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        Self { stream, peer, place: Place(Arc::clone(shared)) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-        self.0.ended.notify_one();
-    }
-}
-
-/// Serves who arrives.
-pub(super) async fn work(stopped: watch::Receiver<bool>, mut arrivals: mpsc::UnboundedReceiver<Accepted>) {
-    while let Some(Accepted { stream, peer, place }) = arrivals.recv().await {
-        let stopped = stopped.clone();
-        tokio::spawn(async move {
-            let Ok(stream) = TcpStream::from_std(stream) else { return };
-            let session = Session::new(place.0.ids.fetch_add(1, Ordering::Relaxed) + 1, peer);
-            converse(&*place.0.engine, &place.0, (stream, session), stopped).await;
-        });
-    }
-    // The last ones are still served.
-    std::future::pending::<()>().await;
+/// Serves who arrived.
+pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
+    let Arrived { stream, peer, place: _place } = arrived;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let session = Session::new(shared.ids.fetch_add(1, Ordering::Relaxed) + 1, peer);
+    converse(&*shared.engine, &shared, (stream, session), stopped).await;
 }
 
 /// Answers the commands that come on a connection until it ends.

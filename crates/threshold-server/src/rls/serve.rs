@@ -6,7 +6,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,11 +15,12 @@ use futures_util::stream::FuturesUnordered;
 use h2::server::{Builder, Connection};
 use h2::{Ping, PingPong};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
 use super::call::{Call, Called, Code, MESSAGE, Status, answer, converse, refuse, reply};
+use crate::listening::Arrived;
 use crate::workers::told;
 
 /// Calls of one connection at the same time.
@@ -42,44 +42,9 @@ const LOOK: Duration = Duration::from_secs(10);
 const SILENT: u32 = 3;
 const IDLE: u32 = 60;
 
-/// A connection, before anything was read from it.
-pub(super) struct Accepted {
-    stream: std::net::TcpStream,
-    _place: Place,
-}
-
-/// A connection's place among the others, given back when it is dropped.
-struct Place(Arc<Shared>);
-
-impl Accepted {
-    pub(super) fn new(stream: std::net::TcpStream, shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::AcqRel);
-        Self { stream, _place: Place(Arc::clone(shared)) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::AcqRel);
-        self.0.ended.notify_one();
-    }
-}
-
-/// Serves who arrives.
-pub(super) async fn work(
-    shared: Arc<Shared>,
-    stopped: watch::Receiver<bool>,
-    mut arrivals: mpsc::UnboundedReceiver<Accepted>,
-) {
-    while let Some(accepted) = arrivals.recv().await {
-        tokio::spawn(serve(accepted, Arc::clone(&shared), stopped.clone()));
-    }
-    // The last ones are still served.
-    std::future::pending::<()>().await;
-}
-
-async fn serve(accepted: Accepted, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, _place } = accepted;
+/// Serves who arrived.
+pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let Arrived { stream, place: _place, .. } = arrived;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let greeting = tokio::time::timeout(GREETING, builder().handshake(stream));
     let Ok(Ok(mut connection)) = greeting.await else { return };
