@@ -39,6 +39,13 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// [`apply`](Self::apply) for stores that need not wait this time: the answer itself, without a future. None from all
+    /// others, which have done nothing.
+    #[inline]
+    fn apply_at_once(&self, _batch: &Batch) -> Option<Outcome> {
+        None
+    }
+
     /// Judges the batch and charges nothing.
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
 
@@ -174,6 +181,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait DynStore: Send + Sync {
     /// [`Store::apply`].
     fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    /// [`Store::apply_at_once`].
+    fn apply_at_once_dyn(&self, batch: &Batch) -> Option<Outcome>;
     /// [`Store::apply_one_at_once`].
     fn apply_one_at_once_dyn(&self, step: &Step) -> Option<(Timestamp, Verdict)>;
     /// [`Store::prefetch`].
@@ -203,6 +212,10 @@ pub trait DynStore: Send + Sync {
 impl<S: Store> DynStore for S {
     fn apply_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(Store::apply(self, batch))
+    }
+
+    fn apply_at_once_dyn(&self, batch: &Batch) -> Option<Outcome> {
+        Store::apply_at_once(self, batch)
     }
 
     fn apply_one_at_once_dyn(&self, step: &Step) -> Option<(Timestamp, Verdict)> {
@@ -256,6 +269,11 @@ pub type SharedStore = Arc<dyn DynStore>;
 impl Store for Arc<dyn DynStore + '_> {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         (**self).apply_boxed(batch).await
+    }
+
+    #[inline]
+    fn apply_at_once(&self, batch: &Batch) -> Option<Outcome> {
+        (**self).apply_at_once_dyn(batch)
     }
 
     #[inline]

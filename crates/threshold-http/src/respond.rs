@@ -31,7 +31,7 @@ use threshold::policy::Layer;
 use threshold::{Rate, Retry, Span, Timestamp};
 
 pub use grpc::is_grpc;
-pub use headers::{Notes, show};
+pub use headers::{Notes, show_bytes};
 
 /// What a surface may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ impl Answer {
     }
 
     fn show(&mut self, quota: &Quota, retry: Option<Duration>, at: Timestamp, shown: Shown) {
-        show(quota, retry, at, shown, |name, value| drop(self.headers.insert(name, value)));
+        headers::show(quota, retry, at, shown, |name, value| drop(self.headers.insert(name, value)));
     }
 
     fn retry_after(&mut self, wait: Duration, at: Option<Timestamp>) {

@@ -13,6 +13,7 @@ mod health;
 mod limit;
 mod reflection;
 mod serve;
+mod whole;
 mod wire;
 
 use std::net::SocketAddr;

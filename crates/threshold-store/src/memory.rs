@@ -248,6 +248,11 @@ impl<C: Clock> Store for MemoryStore<C> {
     }
 
     #[inline]
+    fn apply_at_once(&self, batch: &Batch) -> Option<Outcome> {
+        Some(self.apply_now(batch))
+    }
+
+    #[inline]
     fn apply_one_at_once(&self, step: &Step) -> Option<(Timestamp, Verdict)> {
         Some(self.apply_one_now(step))
     }

@@ -274,6 +274,10 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
         }
     }
 
+    fn apply_at_once(&self, batch: &Batch) -> Option<Outcome> {
+        self.spend_at_once(batch)
+    }
+
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         match batch.steps().iter().all(is_exact) {
             true => self.peek_exact(batch).await,

@@ -1,9 +1,10 @@
 //! The headers that show a client what is left: those of the IETF draft, and those that came before it.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 use threshold::engine::{Decision, Quota};
@@ -70,8 +71,8 @@ impl Notes {
     }
 }
 
-/// Shows what is left of `quota` at `at`, and of what a refusal asks to wait: for surfaces that hand headers on.
-pub fn show(
+/// Shows what is left of `quota` at `at`, and of what a refusal asks to wait.
+pub(super) fn show(
     quota: &Quota,
     retry: Option<Duration>,
     at: Timestamp,
@@ -80,22 +81,47 @@ pub fn show(
 ) {
     // One piece of memory for all values.
     let mut text = Text(BytesMut::with_capacity(96));
-    let Fixed { policy, capacity, .. } = fixed(quota);
-    add(RATE_LIMIT_POLICY, policy);
+    let fixed = fixed(quota);
+    add(RATE_LIMIT_POLICY, fixed.policy.clone());
     left(quota, retry, &mut text);
     add(RATE_LIMIT, text.value());
     if shown.legacy {
-        add(LIMIT, capacity);
+        add(LIMIT, fixed.capacity.clone());
         text.number(quota.remaining);
         add(REMAINING, text.value());
-        let reset = at.plus(span(retry.unwrap_or(quota.reset)));
-        text.number(reset.as_micros().div_ceil(1_000_000));
+        text.number(reset_at(quota, retry, at));
         add(RESET, text.value());
     }
 }
 
+/// The same as names and values, for surfaces that write headers into something else.
+#[inline]
+pub fn show_bytes(
+    quota: &Quota,
+    retry: Option<Duration>,
+    at: Timestamp,
+    shown: Shown,
+    add: &mut impl FnMut(&str, &[u8]),
+) {
+    let mut text = Text(Vec::with_capacity(96));
+    let fixed = fixed(quota);
+    add(RATE_LIMIT_POLICY.as_str(), fixed.policy.as_bytes());
+    left(quota, retry, &mut text);
+    add(RATE_LIMIT.as_str(), &text.0);
+    if shown.legacy {
+        add(LIMIT.as_str(), fixed.capacity.as_bytes());
+        let mut number = itoa::Buffer::new();
+        add(REMAINING.as_str(), number.format(quota.remaining).as_bytes());
+        add(RESET.as_str(), number.format(reset_at(quota, retry, at)).as_bytes());
+    }
+}
+
+/// The second at which it is as new, or at which a refusal says to come again.
+fn reset_at(quota: &Quota, retry: Option<Duration>, at: Timestamp) -> u64 {
+    at.plus(span(retry.unwrap_or(quota.reset))).as_micros().div_ceil(1_000_000)
+}
+
 /// What is the same in every answer that shows a limit.
-#[derive(Clone)]
 struct Fixed {
     limit: &'static str,
     numbers: (u64, Option<Duration>, bool),
@@ -107,31 +133,31 @@ struct Fixed {
 const KEPT: usize = 64;
 
 thread_local! {
-    static FIXED: RefCell<Vec<Fixed>> = const { RefCell::new(Vec::new()) };
+    static FIXED: RefCell<Vec<Rc<Fixed>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Writes what is the same in every answer, or takes it from where it was written before.
-fn fixed(quota: &Quota) -> Fixed {
+fn fixed(quota: &Quota) -> Rc<Fixed> {
     let numbers = (quota.capacity, quota.window, quota.bytes);
     let write = || {
         let mut text = Text(BytesMut::with_capacity(64));
         policy(quota, &mut text);
         let policy = text.value();
         text.number(quota.capacity);
-        Fixed { limit: quota.limit, numbers, policy, capacity: text.value() }
+        Rc::new(Fixed { limit: quota.limit, numbers, policy, capacity: text.value() })
     };
     let kept = FIXED.try_with(|kept| {
         let mut kept = kept.borrow_mut();
         // Names last for ever, so that their places tell them apart.
         let known = kept.iter().find(|one| std::ptr::eq(one.limit, quota.limit) && one.numbers == numbers);
         if let Some(known) = known {
-            return known.clone();
+            return Rc::clone(known);
         }
         let new = write();
         if kept.len() == KEPT {
             kept.clear();
         }
-        kept.push(new.clone());
+        kept.push(Rc::clone(&new));
         new
     });
     kept.unwrap_or_else(|_| write())
@@ -142,7 +168,7 @@ fn span(duration: Duration) -> Span {
 }
 
 /// `"id";q=100;w=60`.
-fn policy(quota: &Quota, text: &mut Text) {
+fn policy(quota: &Quota, text: &mut Text<impl BufMut>) {
     text.pieces(&["\"", quota.limit, "\";q="]).number(quota.capacity.min(LARGEST));
     match quota.window {
         Some(window) => text.pieces(&[";w="]).number(whole_seconds(window).min(LARGEST)),
@@ -154,7 +180,7 @@ fn policy(quota: &Quota, text: &mut Text) {
 }
 
 /// `"id";r=50;t=30`; the time is that until one more is allowed, and never beyond what a refusal asks to wait.
-fn left(quota: &Quota, retry: Option<Duration>, text: &mut Text) {
+fn left(quota: &Quota, retry: Option<Duration>, text: &mut Text<impl BufMut>) {
     text.pieces(&["\"", quota.limit, "\";r="]).number(quota.remaining.min(LARGEST));
     let next = match (quota.next, retry) {
         (Some(next), Some(retry)) => Some(next.min(retry)),
@@ -166,19 +192,23 @@ fn left(quota: &Quota, retry: Option<Duration>, text: &mut Text) {
 }
 
 /// Values written one after the other into one piece of memory.
-struct Text(BytesMut);
+struct Text<B>(B);
 
-impl Text {
+impl<B: BufMut> Text<B> {
+    #[inline]
     fn pieces(&mut self, pieces: &[&str]) -> &mut Self {
-        pieces.iter().for_each(|piece| self.0.extend_from_slice(piece.as_bytes()));
+        pieces.iter().for_each(|piece| self.0.put_slice(piece.as_bytes()));
         self
     }
 
+    #[inline]
     fn number(&mut self, number: u64) -> &mut Self {
-        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.0.put_slice(itoa::Buffer::new().format(number).as_bytes());
         self
     }
+}
 
+impl Text<BytesMut> {
     /// What was written since the last value.
     fn value(&mut self) -> HeaderValue {
         let bytes: Bytes = self.0.split().freeze();

@@ -10,6 +10,7 @@ use h2::{RecvStream, SendStream};
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, request};
 
+use super::limit::{Begun, Place};
 use super::{Shared, health, limit, reflection};
 
 /// The largest message: descriptors are small.
@@ -266,7 +267,7 @@ fn too_large() -> Status {
 }
 
 /// Writes how long the message is that stands behind the prefix in `out`.
-pub(super) fn prefix(out: &mut BytesMut) {
+pub(super) fn prefix(out: &mut [u8]) {
     let length = u32::try_from(out.len().saturating_sub(PREFIX)).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(1..PREFIX) {
         place.copy_from_slice(&length.to_be_bytes());
@@ -313,15 +314,19 @@ pub(super) fn refuse(respond: &mut SendResponse<Bytes>, status: &Status) {
     let _ = respond.send_response(response, true);
 }
 
-/// Answers a call that takes one message, which is there.
-pub(super) async fn answer(shared: Arc<Shared>, called: Called, message: Bytes) -> Result<Bytes, Status> {
+/// Answers a call that takes one message, which is there, if nothing is to be waited for.
+pub(super) fn answer(shared: &Shared, called: Called, message: &[u8]) -> Result<Begun, Status> {
     match called {
-        Called::Check => health::check(&shared, &message),
-        _ => {
-            let shown = shared.settings.load().shown;
-            limit::answer(&*shared.engine, &message, shown).await
-        }
+        Called::Check => health::check(shared, message).map(Begun::Answered),
+        _ => limit::begin(&*shared.engine, message, shared.settings.load().shown),
     }
+}
+
+/// Waits for the answer to a call, and gives it.
+pub(super) async fn answer_later(shared: Arc<Shared>, place: Place, mut respond: SendResponse<Bytes>) {
+    let shown = shared.settings.load().shown;
+    let answer = limit::finish(&*shared.engine, place, shown).await;
+    reply(&mut respond, answer);
 }
 
 /// Answers a call of many messages until it ends.

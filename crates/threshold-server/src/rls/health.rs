@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::time::Duration;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use h2::SendStream;
 
 use super::Shared;
@@ -72,9 +72,8 @@ fn status(shared: &Shared) -> u64 {
 }
 
 fn answer(status: u64) -> Bytes {
-    let mut out = BytesMut::with_capacity(8);
-    out.put_bytes(0, PREFIX);
+    let mut out = vec![0; PREFIX];
     wire::number(&mut out, 1, status);
     prefix(&mut out);
-    out.freeze()
+    out.into()
 }

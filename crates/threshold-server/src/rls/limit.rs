@@ -1,10 +1,10 @@
 //! `ShouldRateLimit`: from the bytes of a question to those of its answer.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use smallvec::SmallVec;
 use threshold::engine::{
     Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, Engine, OwnLimit, Quota,
@@ -40,8 +40,8 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// A question, read where it lies.
 #[derive(Debug, Default)]
-pub(super) struct Question<'a> {
-    pub(super) domain: &'a str,
+struct Question<'a> {
+    domain: &'a str,
     /// The entries of all descriptors, one after the other.
     entries: SmallVec<[(&'a str, &'a str); 4]>,
     descriptors: SmallVec<[Asked; 2]>,
@@ -65,18 +65,39 @@ struct Own {
     unit: u64,
 }
 
-/// Answers the question in `message`: gRPC's prefix, and the answer behind it.
-pub(super) async fn answer<S: Store, C: Clock, L: Ledger>(
+/// What a question has come to.
+pub(super) enum Begun {
+    /// gRPC's prefix, and the answer behind it.
+    Answered(Bytes),
+    /// There is something to [wait](finish) for.
+    Waits(Place),
+}
+
+/// Answers the question in `message`, if nothing is to be waited for.
+pub(super) fn begin<S: Store, C: Clock, L: Ledger>(
     engine: &Engine<S, C, L>,
     message: &[u8],
     shown: Option<Shown>,
-) -> Result<Bytes, Status> {
-    let question = Question::read(message)?;
+) -> Result<Begun, Status> {
+    let mut question = Question::default();
+    question.read(message)?;
     let descriptors = question.descriptors()?;
     let mut place = Place::take();
-    let decided = engine.rate_limit_into(question.domain, &descriptors, place.decision()).await;
-    decided.map_err(undecided)?;
-    Ok(write(place.decision(), &descriptors, shown))
+    let decided = engine.rate_limit_at_once(question.domain, &descriptors, place.decision());
+    Ok(match decided.map_err(undecided)? {
+        true => Begun::Answered(write(place.decision(), shown)),
+        false => Begun::Waits(place),
+    })
+}
+
+/// Waits for what a question that has begun is to be answered with.
+pub(super) async fn finish<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    mut place: Place,
+    shown: Option<Shown>,
+) -> Result<Bytes, Status> {
+    engine.finish_rate_limit(place.decision()).await.map_err(undecided)?;
+    Ok(write(place.decision(), shown))
 }
 
 /// How many places a thread keeps.
@@ -90,7 +111,7 @@ thread_local! {
 }
 
 /// A place for a decision, which is large: used again, and never moved.
-struct Place(Option<Box<DescriptorDecision>>);
+pub(super) struct Place(Option<Box<DescriptorDecision>>);
 
 impl Place {
     fn take() -> Self {
@@ -124,25 +145,25 @@ fn undecided(error: DescriptorError) -> Status {
 
 impl<'a> Question<'a> {
     /// Reads the question in `message`.
-    pub(super) fn read(message: &'a [u8]) -> Result<Self, Status> {
-        let (mut question, mut fields) = (Self::default(), Fields::of(message));
+    fn read(&mut self, message: &'a [u8]) -> Result<(), Status> {
+        let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next().map_err(malformed)? {
             match field {
-                1 => question.domain = value.text().map_err(malformed)?,
-                2 => question.add(value.bytes().map_err(malformed)?)?,
-                3 => question.hits = value.number32().map_err(malformed)?,
+                1 => self.domain = value.text().map_err(malformed)?,
+                2 => self.add(value.bytes().map_err(malformed)?)?,
+                3 => self.hits = value.number32().map_err(malformed)?,
                 _ => {}
             }
         }
-        match question {
-            Self { domain: "", .. } => {
-                Err(invalid("the domain is empty; set `domain` in the proxy's rate limit filter"))
-            }
-            Self { ref descriptors, .. } if descriptors.is_empty() => {
-                Err(invalid("there are no descriptors; configure `rate_limits` with actions in the proxy"))
-            }
-            question => Ok(question),
+        if self.domain.is_empty() {
+            return Err(invalid("the domain is empty; set `domain` in the proxy's rate limit filter"));
         }
+        if self.descriptors.is_empty() {
+            return Err(invalid(
+                "there are no descriptors; configure `rate_limits` with actions in the proxy",
+            ));
+        }
+        Ok(())
     }
 
     fn add(&mut self, message: &'a [u8]) -> Result<(), Status> {
@@ -243,22 +264,28 @@ fn invalid(what: impl Into<String>) -> Status {
     Status::new(Code::InvalidArgument, what)
 }
 
+thread_local! {
+    static OUT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// Writes the answer, with gRPC's prefix before it.
-fn write(decision: &DescriptorDecision, descriptors: &[Descriptor<'_>], shown: Option<Shown>) -> Bytes {
-    let mut out = BytesMut::with_capacity(512);
-    out.put_bytes(0, PREFIX);
+fn write(decision: &DescriptorDecision, shown: Option<Shown>) -> Bytes {
+    // Written where there is room already, and then kept in no more than it needs.
+    let mut out = OUT.try_with(Cell::take).unwrap_or_default();
+    out.clear();
+    out.extend_from_slice(&[0; PREFIX]);
     wire::number(&mut out, 1, if decision.allowed() { OK } else { OVER_LIMIT });
-    for (status, descriptor) in decision.statuses().zip(descriptors) {
-        wire::message(&mut out, 2, |out| write_status(&status, descriptor, out));
-    }
+    decision.statuses().for_each(|status| wire::message(&mut out, 2, |out| write_status(&status, out)));
     if let Some(shown) = shown {
         write_headers(decision, shown, &mut out);
     }
     super::call::prefix(&mut out);
-    out.freeze()
+    let answer = Bytes::copy_from_slice(&out);
+    let _ = OUT.try_with(|place| place.set(out));
+    answer
 }
 
-fn write_status(status: &DescriptorStatus, descriptor: &Descriptor<'_>, out: &mut BytesMut) {
+fn write_status(status: &DescriptorStatus, out: &mut Vec<u8>) {
     match status {
         DescriptorStatus::Free => wire::number(out, 1, OK),
         DescriptorStatus::Unlimited => {
@@ -266,9 +293,9 @@ fn write_status(status: &DescriptorStatus, descriptor: &Descriptor<'_>, out: &mu
             wire::number(out, 3, UNLIMITED);
         }
         DescriptorStatus::Nothing => wire::number(out, 1, OVER_LIMIT),
-        DescriptorStatus::Limited { quota, retry } => {
+        DescriptorStatus::Limited { quota, retry, own } => {
             wire::number(out, 1, if *retry == Retry::Now { OK } else { OVER_LIMIT });
-            wire::message(out, 2, |out| write_limit(quota, descriptor, out));
+            wire::message(out, 2, |out| write_limit(quota, *own, out));
             wire::number(out, 3, quota.remaining.min(UNLIMITED));
             let reset = match retry {
                 Retry::After(wait) => (*wait).into(),
@@ -282,33 +309,26 @@ fn write_status(status: &DescriptorStatus, descriptor: &Descriptor<'_>, out: &mu
     }
 }
 
-fn write_limit(quota: &Quota, descriptor: &Descriptor<'_>, out: &mut BytesMut) {
+fn write_limit(quota: &Quota, own: bool, out: &mut Vec<u8>) {
     // The capacity is what an override makes of the count; a burst makes something else of it.
     let count = if quota.rate.burst().is_none() { quota.capacity } else { quota.rate.count() };
     wire::number(out, 1, count.min(u64::from(u32::MAX)));
     let unit = UNITS.iter().find(|(_, period)| *period == quota.period);
     wire::number(out, 2, unit.map_or(0, |(unit, _)| *unit));
-    if descriptor.own.is_none() {
+    if !own {
         wire::text(out, 3, quota.limit.as_bytes());
     }
 }
 
 /// What the proxy is to tell its client.
-fn write_headers(decision: &DescriptorDecision, shown: Shown, out: &mut BytesMut) {
+fn write_headers(decision: &DescriptorDecision, shown: Shown, out: &mut Vec<u8>) {
     let retry = decision.retry_after().map(std::time::Duration::from);
-    let mut add = |name: &[u8], value: &[u8]| {
-        wire::message(out, 3, |out| {
-            wire::text(out, 1, name);
-            wire::text(out, 2, value);
-        });
-    };
+    let mut add = |name: &str, value: &[u8]| wire::pair(out, 3, name.as_bytes(), value);
     if let Some(quota) = decision.quota() {
-        respond::show(&quota, retry, decision.at(), shown, |name, value| {
-            add(name.as_str().as_bytes(), value.as_bytes());
-        });
+        respond::show_bytes(&quota, retry, decision.at(), shown, &mut add);
     }
     if let Some(retry) = retry {
         let seconds = respond::whole_seconds(retry);
-        add(b"retry-after", itoa::Buffer::new().format(seconds).as_bytes());
+        add("retry-after", itoa::Buffer::new().format(seconds).as_bytes());
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use h2::SendStream;
 
 use super::call::{Code, Messages, PREFIX, Status, end, prefix};
@@ -55,15 +55,14 @@ pub(super) async fn converse(mut messages: Messages, mut stream: SendStream<Byte
 }
 
 fn answer(question: &[u8]) -> Result<Bytes, Status> {
-    let mut out = BytesMut::with_capacity(1_024);
-    out.put_bytes(0, PREFIX);
+    let mut out = vec![0; PREFIX];
     let malformed = |_| Status::new(Code::Internal, "this is no ServerReflectionRequest; send protobuf");
     write(question, &mut out).map_err(malformed)?;
     prefix(&mut out);
-    Ok(out.freeze())
+    Ok(out.into())
 }
 
-fn write(question: &[u8], out: &mut BytesMut) -> Result<(), Malformed> {
+fn write(question: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let mut fields = Fields::of(question);
     let (mut host, mut asked) = ("", None);
     while let Some((field, value)) = fields.next()? {
@@ -95,7 +94,7 @@ fn write(question: &[u8], out: &mut BytesMut) -> Result<(), Malformed> {
 }
 
 /// Writes a file and all that it needs.
-fn write_files(first: Option<&File>, out: &mut BytesMut) {
+fn write_files(first: Option<&File>, out: &mut Vec<u8>) {
     let Some(first) = first else { return write_error(NOT_FOUND, "there is no such file or symbol", out) };
     let mut sent: Vec<&File> = vec![first];
     let mut next = 0;
@@ -109,7 +108,7 @@ fn write_files(first: Option<&File>, out: &mut BytesMut) {
     wire::message(out, 4, |out| sent.iter().for_each(|file| wire::bytes(out, 1, file.bytes)));
 }
 
-fn write_error(code: u64, what: &str, out: &mut BytesMut) {
+fn write_error(code: u64, what: &str, out: &mut Vec<u8>) {
     wire::message(out, 7, |out| {
         wire::number(out, 1, code);
         wire::text(out, 2, what.as_bytes());

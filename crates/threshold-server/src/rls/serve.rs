@@ -19,7 +19,9 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
-use super::call::{Call, Called, Code, MESSAGE, Status, answer, converse, refuse, reply};
+use super::call::{Call, Called, Code, MESSAGE, Status, answer, answer_later, converse, refuse, reply};
+use super::limit::Begun;
+use super::whole::Whole;
 use crate::listening::Arrived;
 use crate::workers::told;
 
@@ -46,7 +48,7 @@ const IDLE: u32 = 60;
 pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let Arrived { stream, place: _place, .. } = arrived;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
-    let greeting = tokio::time::timeout(GREETING, builder().handshake(stream));
+    let greeting = tokio::time::timeout(GREETING, builder().handshake(Whole(stream)));
     let Ok(Ok(mut connection)) = greeting.await else { return };
     let Some(pings) = connection.ping_pong() else { return };
     let mut talk = Talk::new(shared, connection, pings);
@@ -78,7 +80,7 @@ fn builder() -> Builder {
 /// A connection and the calls on it.
 struct Talk {
     shared: Arc<Shared>,
-    connection: Connection<TcpStream, Bytes>,
+    connection: Connection<Whole, Bytes>,
     /// Calls whose message is still to come, with the look at which they began.
     arriving: Vec<(Call, u32)>,
     /// Calls that wait for something else.
@@ -95,7 +97,7 @@ struct Talk {
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Talk {
-    fn new(shared: Arc<Shared>, connection: Connection<TcpStream, Bytes>, pings: PingPong) -> Self {
+    fn new(shared: Arc<Shared>, connection: Connection<Whole, Bytes>, pings: PingPong) -> Self {
         let mut looking = tokio::time::interval(LOOK);
         looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looking.reset();
@@ -103,32 +105,32 @@ impl Talk {
         Self { shared, connection, arriving, waiting, looking, looks: 0, last: 0, pings, pinged: false }
     }
 
-    /// Reads what arrived, answers it and sends the answers, until there is nothing left to do; ready when the connection
-    /// has ended.
+    /// Sends what was answered, reads what arrived and answers it; ready when the connection has ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // This reads and writes as well.
         loop {
-            // This reads and writes as well.
-            loop {
-                match self.connection.poll_accept(cx) {
-                    Poll::Ready(Some(Ok((request, respond)))) => {
-                        let call = Call::begin(&self.shared, request, respond);
-                        self.arriving.extend(call.map(|call| (call, self.looks)));
-                    }
-                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
-                    Poll::Pending => break,
+            match self.connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    let call = Call::begin(&self.shared, request, respond);
+                    self.arriving.extend(call.map(|call| (call, self.looks)));
                 }
-            }
-            let mut answered = self.poll_arriving(cx);
-            while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {
-                answered = true;
-            }
-            if self.poll_look(cx).is_ready() {
-                return Poll::Ready(());
-            }
-            if !answered {
-                return Poll::Pending;
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Pending => break,
             }
         }
+        let mut answered = self.poll_arriving(cx);
+        while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {
+            answered = true;
+        }
+        if self.poll_look(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if answered {
+            // Others that have something to read go first, so that the answers of all leave close together: a client on
+            // several connections is woken once for them.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// Goes on with the calls whose message is still to come; true if one was answered.
@@ -148,25 +150,21 @@ impl Talk {
             let (call, _) = self.arriving.swap_remove(place);
             self.last = self.looks;
             answered = true;
-            self.decide(cx, call, message);
+            self.decide(call, message);
         }
         answered
     }
 
     /// Answers a call whose message is there, now or when its store has.
-    fn decide(&mut self, cx: &mut Context<'_>, call: Call, message: Result<Bytes, Status>) {
+    fn decide(&mut self, call: Call, message: Result<Bytes, Status>) {
         let Call { called, mut respond, .. } = call;
-        let message = match message {
-            Ok(message) => message,
-            Err(status) => return refuse(&mut respond, &status),
-        };
-        let mut deciding = Box::pin(answer(Arc::clone(&self.shared), called, message));
-        match deciding.as_mut().poll(cx) {
-            Poll::Ready(answer) => reply(&mut respond, answer),
-            Poll::Pending => self.waiting.push(Box::pin(async move {
-                let answer = deciding.await;
-                reply(&mut respond, answer);
-            })),
+        match message.and_then(|message| answer(&self.shared, called, &message)) {
+            Ok(Begun::Answered(answer)) => reply(&mut respond, Ok(answer)),
+            Ok(Begun::Waits(place)) => {
+                let later = answer_later(Arc::clone(&self.shared), place, respond);
+                self.waiting.push(Box::pin(later));
+            }
+            Err(status) => refuse(&mut respond, &status),
         }
     }
 

@@ -1,7 +1,5 @@
 //! Protobuf: messages are read where they lie, field by field, and written as they are made.
 
-use bytes::{BufMut as _, BytesMut};
-
 /// A message that breaks off, or is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
@@ -108,16 +106,16 @@ impl<'a> Value<'a> {
 
 /// Adds a field that is a number, unless it is what its absence means.
 #[inline]
-pub(super) fn number(out: &mut BytesMut, field: u8, value: u64) {
+pub(super) fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value > 0 {
-        out.put_u8(field << 3);
+        out.push(field << 3);
         varint(out, value);
     }
 }
 
 /// Adds a field that is a text, unless it is empty.
 #[inline]
-pub(super) fn text(out: &mut BytesMut, field: u8, text: &[u8]) {
+pub(super) fn text(out: &mut Vec<u8>, field: u8, text: &[u8]) {
     if !text.is_empty() {
         bytes(out, field, text);
     }
@@ -125,40 +123,64 @@ pub(super) fn text(out: &mut BytesMut, field: u8, text: &[u8]) {
 
 /// Adds a field that is a piece of bytes.
 #[inline]
-pub(super) fn bytes(out: &mut BytesMut, field: u8, bytes: &[u8]) {
-    out.put_u8(field << 3 | 2);
+pub(super) fn bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    out.push(field << 3 | 2);
     varint(out, bytes.len() as u64);
-    out.put_slice(bytes);
+    out.extend_from_slice(bytes);
+}
+
+/// Adds a field that is a message of two texts, its first fields.
+#[inline]
+pub(super) fn pair(out: &mut Vec<u8>, field: u8, first: &[u8], second: &[u8]) {
+    let length = 4 + first.len() + second.len();
+    match (u8::try_from(first.len()), u8::try_from(second.len()), u8::try_from(length)) {
+        // Most are short: all in one go.
+        (Ok(one @ 1..), Ok(two @ 1..), Ok(both @ ..0x80)) => {
+            out.reserve(length + 2);
+            out.extend_from_slice(&[field << 3 | 2, both, 1 << 3 | 2, one]);
+            out.extend_from_slice(first);
+            out.extend_from_slice(&[2 << 3 | 2, two]);
+            out.extend_from_slice(second);
+        }
+        _ => message(out, field, |out| {
+            text(out, 1, first);
+            text(out, 2, second);
+        }),
+    }
 }
 
 /// Adds a field that is another message, which `write` writes.
 #[inline]
-pub(super) fn message(out: &mut BytesMut, field: u8, write: impl FnOnce(&mut BytesMut)) {
-    out.put_u8(field << 3 | 2);
+pub(super) fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(field << 3 | 2);
     let at = out.len();
     // Most are short: a byte is kept free for the length, and more are made room for where they are needed.
-    out.put_u8(0);
+    out.push(0);
     write(out);
     let length = out.len() - at - 1;
-    match u8::try_from(length) {
-        Ok(short @ 0..=0x7f) => out[at] = short,
-        _ => {
-            let content = out.split_off(at + 1);
-            out.truncate(at);
-            varint(out, length as u64);
-            out.put_slice(&content);
-        }
+    match (u8::try_from(length), out.get_mut(at)) {
+        (Ok(short @ 0..=0x7f), Some(place)) => *place = short,
+        _ => lengthen(out, at, length),
     }
 }
 
+/// Puts a length of several bytes where one was kept free.
+#[cold]
+fn lengthen(out: &mut Vec<u8>, at: usize, length: usize) {
+    let content = out.split_off(at + 1);
+    out.truncate(at);
+    varint(out, length as u64);
+    out.extend_from_slice(&content);
+}
+
 #[inline]
-fn varint(out: &mut BytesMut, mut value: u64) {
+fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         // The low seven bits, and a sign that more follow.
-        out.put_u8((value & 0x7f) as u8 | 0x80);
+        out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    out.put_u8((value & 0x7f) as u8);
+    out.push((value & 0x7f) as u8);
 }
 
 #[cfg(test)]
@@ -175,16 +197,26 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         number(&mut out, 1, u64::MAX);
         number(&mut out, 2, 0);
         text(&mut out, 3, b"");
         let long = "x".repeat(300);
         message(&mut out, 4, |out| text(out, 1, long.as_bytes()));
+        for texts in
+            [("a", "b"), ("", "b"), ("a", ""), ("a", &long), (&long[..120], "b"), (&long[..124], "b")]
+        {
+            pair(&mut out, 5, texts.0.as_bytes(), texts.1.as_bytes());
+            let at = all(&out).unwrap().pop().unwrap();
+            let read = all(at.1.bytes().unwrap()).unwrap();
+            let kept = [(1, texts.0), (2, texts.1)].into_iter().filter(|(_, text)| !text.is_empty());
+            let kept: Vec<_> = kept.map(|(field, text)| (field, Value::Bytes(text.as_bytes()))).collect();
+            assert_eq!((at.0, read), (5, kept));
+        }
         let fields = all(&out).unwrap();
         assert_eq!(fields[0], (1, Value::Number(u64::MAX)));
         let inner = fields[1].1.bytes().unwrap();
-        assert_eq!((fields.len(), fields[1].0), (2, 4));
+        assert_eq!((fields.len(), fields[1].0), (8, 4));
         assert_eq!(all(inner).unwrap(), [(1, Value::Bytes(long.as_bytes()))]);
     }
 

@@ -48,6 +48,8 @@ pub struct DescriptorDecision {
     met: SmallVec<[Met; 4]>,
     /// True if a limit refuses that needs no count for it.
     refused: bool,
+    /// True if what was asked has its outcome.
+    judged: bool,
 }
 
 /// What one descriptor of a call came to.
@@ -65,6 +67,8 @@ pub enum DescriptorStatus {
         quota: Quota,
         /// When the limit allows it, whatever others do; never, if it costs more than there is.
         retry: Retry,
+        /// True if the limit came with the descriptor.
+        own: bool,
     },
 }
 
@@ -73,8 +77,12 @@ enum Met {
     Free,
     Unlimited,
     Nothing,
-    Asked(Range<usize>),
-    Looked(Range<usize>),
+    /// These steps, which were asked or only looked at; and whether their limit came with the descriptor.
+    Limited {
+        steps: Range<usize>,
+        asked: bool,
+        own: bool,
+    },
 }
 
 /// A call that could not be decided.
@@ -112,35 +120,55 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         descriptors: &[Descriptor<'_>],
     ) -> Result<DescriptorDecision, DescriptorError> {
         let mut decision = DescriptorDecision::default();
-        self.rate_limit_into(domain, descriptors, &mut decision).await.map(|()| decision)
+        if !self.rate_limit_at_once(domain, descriptors, &mut decision)? {
+            self.finish_rate_limit(&mut decision).await?;
+        }
+        Ok(decision)
     }
 
-    /// [`rate_limit`](Self::rate_limit) for who has a place for the decision, which is large. What it was before does not
-    /// matter.
+    /// [`rate_limit`](Self::rate_limit) as far as it needs no waiting, for who has a place for the decision, which is large:
+    /// what it was before does not matter. False if it is to be [finished](Self::finish_rate_limit).
     ///
     /// # Errors
     ///
-    /// As [`rate_limit`](Self::rate_limit).
-    pub async fn rate_limit_into(
+    /// If there are too many.
+    pub fn rate_limit_at_once(
         &self,
         domain: &str,
         descriptors: &[Descriptor<'_>],
         decision: &mut DescriptorDecision,
-    ) -> Result<(), DescriptorError> {
+    ) -> Result<bool, DescriptorError> {
         self.plan_descriptors(domain, descriptors, decision)?;
-        let DescriptorDecision { asked, looked, refused, .. } = decision;
-        if !asked.plan.steps.is_empty() {
+        let DescriptorDecision { asked, looked, refused, judged, .. } = decision;
+        if asked.plan.steps.is_empty() {
+            *judged = true;
+        } else if !*refused && let Some(outcome) = self.store.apply_at_once(&asked.plan.batch) {
+            asked.outcome = outcome;
+            *judged = true;
+        }
+        Ok(*judged && looked.is_none() && (asked.outcome.admitted() || asked.close().is_none()))
+    }
+
+    /// Does what a decision still waits for.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn finish_rate_limit(&self, decision: &mut DescriptorDecision) -> Result<(), DescriptorError> {
+        let DescriptorDecision { asked, looked, refused, judged, .. } = decision;
+        if !*judged {
             asked.outcome = match refused {
                 // Nothing is charged, whatever else there is.
                 true => self.store.peek(&asked.plan.batch).await?,
                 false => self.store.apply(&asked.plan.batch).await?,
             };
-            if !*refused
-                && !asked.outcome.admitted()
-                && let Some(gates) = asked.close()
-            {
-                self.store.apply(&gates).await?;
-            }
+            *judged = true;
+        }
+        if !*refused
+            && !asked.outcome.admitted()
+            && let Some(gates) = asked.close()
+        {
+            self.store.apply(&gates).await?;
         }
         if let Some(looked) = looked {
             looked.outcome = self.store.peek(&looked.plan.batch).await?;
@@ -241,7 +269,7 @@ impl DescriptorDecision {
         self.asked.clear();
         self.looked = None;
         self.met.clear();
-        self.refused = false;
+        (self.refused, self.judged) = (false, false);
     }
 
     fn refuse(&mut self, enforced: bool) -> Met {
@@ -268,7 +296,7 @@ impl DescriptorDecision {
         if steps.end >= MAX_STEPS {
             return Err(DescriptorError::TooMany);
         }
-        Ok(if descriptor.hits.is_some() { Met::Asked(steps) } else { Met::Looked(steps) })
+        Ok(Met::Limited { steps, asked: descriptor.hits.is_some(), own: descriptor.own.is_some() })
     }
 
     /// True if the call may go on.
@@ -297,8 +325,8 @@ impl DescriptorDecision {
             Met::Free => DescriptorStatus::Free,
             Met::Unlimited => DescriptorStatus::Unlimited,
             Met::Nothing => DescriptorStatus::Nothing,
-            Met::Asked(steps) => status(&asked[steps.clone()], true),
-            Met::Looked(steps) => status(&looked[steps.clone()], false),
+            Met::Limited { steps, asked: true, own } => status(&asked[steps.clone()], true, *own),
+            Met::Limited { steps, asked: false, own } => status(&looked[steps.clone()], false, *own),
         })
     }
 
@@ -324,7 +352,7 @@ impl DescriptorDecision {
 const MOST_STEPS: usize = 20;
 
 /// What one descriptor came to: `counts` if a refusal does.
-fn status(parts: &[Part<'_>], counts: bool) -> DescriptorStatus {
+fn status(parts: &[Part<'_>], counts: bool, own: bool) -> DescriptorStatus {
     let Some(first) = parts.first() else { return DescriptorStatus::Free };
     // The one that refuses, or else the limit itself, which comes first.
     let told = parts.iter().find(|part| counts && part.refuses());
@@ -333,7 +361,7 @@ fn status(parts: &[Part<'_>], counts: bool) -> DescriptorStatus {
     if let Some(told) = told {
         quota.remaining = quota.remaining.min(told.verdict.remaining);
     }
-    DescriptorStatus::Limited { quota, retry }
+    DescriptorStatus::Limited { quota, retry, own }
 }
 
 impl From<AdhocError> for DescriptorError {

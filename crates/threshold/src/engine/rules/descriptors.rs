@@ -1,6 +1,6 @@
 //! Limits of descriptors: a tree for each domain, by the entries of the descriptors that they are for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::names::lasting;
 use super::Rule;
@@ -23,7 +23,7 @@ pub(crate) struct DescriptorRule {
 #[derive(Default)]
 pub(crate) struct DescriptorRules {
     pub(crate) rules: Vec<Rule>,
-    domains: HashMap<Box<str>, Vec<Node>>,
+    domains: BTreeMap<Box<str>, Vec<Node>>,
 }
 
 /// What descriptors find after some of their entries. The first one is found before any.
@@ -31,7 +31,8 @@ pub(crate) struct DescriptorRules {
 struct Node {
     /// The place of the limit that a descriptor meets which ends here.
     limit: Option<usize>,
-    keys: HashMap<Box<str>, Values>,
+    /// Most often one or two, which are found without hashing what was sent.
+    keys: BTreeMap<Box<str>, Values>,
 }
 
 /// Where the values of one key lead to.
