@@ -7,7 +7,7 @@ use std::time::Duration;
 use threshold::engine::Rules;
 use threshold::open::Place;
 use threshold::{Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, open_ledger, open_store};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::api::{self, Api};
 use crate::archive::Archive;
@@ -63,9 +63,7 @@ impl App {
     pub(crate) async fn start(config: &ServerConfig, rules: Rules) -> Result<Self, String> {
         let (log, health) = (Arc::new(Log::new(config.debug)), Arc::new(Health::default()));
         let admin = match config.admin {
-            Some(address) => {
-                Some(admin::start(bind("admin", address).await?, Arc::clone(&health)).map_err(io)?)
-            }
+            Some(address) => Some(admin::start(bind("admin", address)?, Arc::clone(&health)).map_err(io)?),
             None => None,
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
@@ -90,27 +88,27 @@ impl App {
                 let prepared = Prepared::new(&config.policy, upstream.as_deref())?;
                 let secure = prepared.is_secure();
                 let settings = Settings::new(prepared, (&engine, &log), None);
-                let listener = bind("gateway", address).await?;
+                let listener = bind("gateway", address)?;
                 Some((Gateway::start(listener, settings, workers::count(), &log).map_err(io)?, secure))
             }
             None => None,
         };
         let api = match config.api {
             Some(address) => {
-                let listener = bind("api", address).await?;
+                let listener = bind("api", address)?;
                 Some(Api::start(listener, &engine, api::Settings::new(&config.policy)).map_err(io)?)
             }
             None => None,
         };
         let resp = match config.resp {
             Some(address) => {
-                let listener = bind("resp", address).await?;
+                let listener = bind("resp", address)?;
                 Some(Resp::start(listener, &engine, resp::Settings::new(&config.policy)).map_err(io)?)
             }
             None => None,
         };
         let rls = match config.rls {
-            Some(address) => Some(start_rls(bind("rls", address).await?, config, (&engine, &health))?),
+            Some(address) => Some(start_rls(bind("rls", address)?, config, (&engine, &health))?),
             None => None,
         };
         let surfaces = Surfaces {
@@ -265,8 +263,19 @@ fn memory(config: &ServerConfig) -> Result<MemoryStore, String> {
     builder.build().map_err(|error| format!("[store].max_bytes: {error}"))
 }
 
-async fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).await.map_err(|error| {
+/// How many may wait to be accepted: a crowd that comes at once is not sent away.
+const BACKLOG: u32 = 4_096;
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // As a new start needs it soon after the last.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn bind(what: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    listen(address).map_err(|error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::AddrInUse => "something else listens there; stop it, or choose another port",
             std::io::ErrorKind::PermissionDenied => "ports below 1024 need rights; choose a higher one",

@@ -16,7 +16,7 @@ use crate::cli;
 
 pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
-pub(crate) use serve::{ServerConfig, archive_folder, reread, server, upstream};
+pub(crate) use serve::{ServerConfig, Surfaces, archive_folder, guard, reread, server, upstream};
 
 /// A policy that could not be made.
 #[derive(Debug)]

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
 use threshold::node::{ComponentName, ComponentState, Strategy, Transition};
+use tokio::sync::watch;
 
 /// What is known of the server's parts.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     started: AtomicBool,
     stopping: AtomicBool,
+    changes: watch::Sender<()>,
     ledger_fails: AtomicBool,
     store_fails: AtomicBool,
     cache: Part,
@@ -57,10 +59,17 @@ pub(crate) struct Report {
 impl Health {
     pub(crate) fn started(&self) {
         self.started.store(true, Ordering::Release);
+        self.changes.send_replace(());
     }
 
     pub(crate) fn stopping(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.changes.send_replace(());
+    }
+
+    /// Tells of it when the server becomes ready, and when it is on its way out.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// True once it is on its way out.

@@ -1,33 +1,63 @@
 //! Policies that change while the server runs: read again, checked whole, and put in force or refused.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use threshold::engine::Secrets;
+use threshold::engine::{Rules, Secrets};
 use threshold::policy::Policy;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 use crate::app::App;
 use crate::cli::Serve;
-use crate::config::{self, PolicyFileError, ServerConfig};
+use crate::config::{self, PolicyFileError, ServerConfig, Surfaces};
 use crate::gateway::{Prepared, Settings};
 use crate::{api, resp, rls};
 
 /// How often files are looked at.
-pub(crate) const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(500);
 
-/// What is read again.
+/// What is read again, and when.
 pub(crate) struct Reloader {
+    source: Arc<Source>,
+    watched: Watched,
+    /// All files as they were seen last.
+    seen: Seen,
+    /// What only a new start takes over.
+    fixed: Fixed,
+}
+
+/// Where a policy comes from, and what it is to be good for.
+struct Source {
     file: Option<PathBuf>,
     /// The folder of Envoy's files.
     envoy: Option<PathBuf>,
     secrets: Secrets,
+    serve: Serve,
+    /// The application that there is if the policy names none.
+    upstream: Option<String>,
+    surfaces: Surfaces,
+}
+
+/// A policy that was read and is good, and what comes of it.
+struct Read {
+    policy: Policy,
+    rules: Rules,
+    prepared: Prepared,
+}
+
+/// Which files are looked at.
+#[derive(Clone, Default)]
+struct Watched {
     /// The policy's file, and those that it names.
     files: Vec<PathBuf>,
-    /// All files as they were seen last.
-    seen: Vec<(PathBuf, Option<Vec<u8>>)>,
-    /// What only a new start takes over.
-    fixed: Fixed,
+    /// The folder of Envoy's files.
+    envoy: Option<PathBuf>,
 }
+
+/// Files with what is in them.
+type Seen = Vec<(PathBuf, Option<Vec<u8>>)>;
 
 /// What only a new start takes over.
 #[derive(PartialEq)]
@@ -40,51 +70,54 @@ struct Fixed {
 }
 
 impl Reloader {
-    /// Watches the files of `config`, whose policy is in force; none if there are none.
-    pub(crate) fn new(config: &ServerConfig) -> Option<Self> {
+    /// Watches the files of `config`, whose policy is in force in `app`; none if there are none.
+    pub(crate) fn new(config: &ServerConfig, serve: &Serve, app: &App) -> Option<Self> {
         let (file, envoy) = (config.file.clone(), config.envoy.clone());
         if file.is_none() && envoy.is_none() {
             return None;
         }
-        let (secrets, fixed) = (config.settings.secrets.clone(), Fixed::of(&config.policy));
-        let mut reloader = Self { file, envoy, secrets, files: Vec::new(), seen: Vec::new(), fixed };
-        reloader.watch(&config.policy);
-        reloader.seen = reloader.look();
-        Some(reloader)
+        let source = Source {
+            file,
+            envoy: envoy.clone(),
+            secrets: config.settings.secrets.clone(),
+            serve: serve.clone(),
+            upstream: app.upstream.clone(),
+            surfaces: config.addresses(),
+        };
+        let watched = Watched { files: source.files(&config.policy), envoy };
+        let (seen, fixed) = (watched.look(), Fixed::of(&config.policy));
+        Some(Self { source: Arc::new(source), watched, seen, fixed })
     }
 
-    /// Reads the policy again if a file is another than before.
-    pub(crate) fn reload_if_changed(&mut self, app: &App, serve: &Serve) {
-        if self.has_changed() {
-            self.reload(app, serve);
+    /// Reads the policy again whenever a file is another than before, and when it is `asked` to; never ends.
+    ///
+    /// Files are read, and what is in them is worked out, on a thread of its own: whoever else is here is not held up by a
+    /// large policy or a slow disk.
+    pub(crate) async fn keep(mut self, app: &App, asked: &Notify) {
+        let mut looking = tokio::time::interval(LOOK);
+        looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let told = tokio::select! {
+                () = asked.notified() => true,
+                _ = looking.tick() => false,
+            };
+            let watched = self.watched.clone();
+            let Ok(now) = tokio::task::spawn_blocking(move || watched.look()).await else { continue };
+            // Seen before they are read: what is changed after that is another change.
+            let changed = now != self.seen;
+            self.seen = now;
+            if told || changed {
+                self.reload(app).await;
+            }
         }
     }
 
-    fn has_changed(&mut self) -> bool {
-        let now = self.look();
-        let changed = now != self.seen;
-        self.seen = now;
-        changed
-    }
-
-    /// Every file as it is now.
-    fn look(&self) -> Vec<(PathBuf, Option<Vec<u8>>)> {
-        let envoy = self.envoy.as_deref().and_then(|folder| config::envoy_files(folder).ok());
-        let files = self.files.iter().cloned().chain(envoy.into_iter().flatten());
-        let read = |file: PathBuf| {
-            let bytes = std::fs::read(&file).ok();
-            (file, bytes)
-        };
-        let mut all: Vec<_> = files.map(read).collect();
-        all.sort();
-        all
-    }
-
     /// Reads the policy again and puts it in force, or says why not.
-    pub(crate) fn reload(&mut self, app: &App, serve: &Serve) {
-        // Seen before they are read: what is changed after that is another change.
-        self.has_changed();
-        match self.try_reload(app, serve) {
+    async fn reload(&mut self, app: &App) {
+        let source = Arc::clone(&self.source);
+        let read = tokio::task::spawn_blocking(move || source.read()).await;
+        let read = read.unwrap_or_else(|_| Err(vec!["the policy could not be read; see above".to_owned()]));
+        match read.and_then(|read| put_in_force(app, read)) {
             Ok(policy) => {
                 app.health.policy();
                 app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
@@ -94,7 +127,7 @@ impl Reloader {
                     app.log.warning(what);
                     self.fixed = fixed;
                 }
-                self.watch(&policy);
+                self.watch(&policy).await;
             }
             Err(problems) => {
                 app.health.refused();
@@ -104,48 +137,75 @@ impl Reloader {
         }
     }
 
-    fn try_reload(&self, app: &App, serve: &Serve) -> Result<Policy, Vec<String>> {
-        let (policy, rules) =
-            config::reread((self.file.as_deref(), self.envoy.as_deref()), &self.secrets).map_err(told)?;
-        let one = |problem: String| vec![problem];
-        let upstream = config::upstream(serve, &policy).or_else(|| app.upstream.clone());
-        // All that can fail comes before anything is changed.
-        let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
-        app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
-        if let Some(gateway) = &app.gateway {
-            let before = gateway.settings();
-            gateway.change(Settings::new(prepared, (&app.engine, &app.log), Some(&before)));
-        }
-        if let Some(api) = &app.api {
-            api.change(api::Settings::new(&policy));
-        }
-        if let Some(resp) = &app.resp {
-            resp.change(resp::Settings::new(&policy));
-        }
-        if let Some(rls) = &app.rls {
-            rls.change(rls::Settings::new(&policy));
-        }
-        Ok(policy)
+    /// Watches the files that `policy` names from now on. Those that it did not name before have not changed since it was
+    /// read.
+    async fn watch(&mut self, policy: &Policy) {
+        let files = self.source.files(policy);
+        let new: Vec<_> = files.iter().filter(|file| !self.watched.files.contains(file)).cloned().collect();
+        let watched = Watched { files: new, envoy: None };
+        let new = tokio::task::spawn_blocking(move || watched.look()).await.unwrap_or_default();
+        let gone = |file: &PathBuf| self.watched.files.contains(file) && !files.contains(file);
+        self.seen.retain(|(file, _)| !gone(file));
+        self.seen.extend(new);
+        self.seen.sort();
+        self.watched.files = files;
     }
+}
 
-    /// Watches the policy's file and those that it names.
-    fn watch(&mut self, policy: &Policy) {
+impl Source {
+    /// The policy's file, and those that `policy` names.
+    fn files(&self, policy: &Policy) -> Vec<PathBuf> {
         let tls = policy.gateway.as_ref().and_then(|gateway| gateway.tls.as_ref());
         let named =
             tls.into_iter().flat_map(|tls| [&tls.certificate.value, &tls.key.value]).map(PathBuf::from);
-        self.files = self.file.iter().cloned().chain(named).collect();
-        // Those that it did not name before have not changed since it was read.
-        let known = |file: &Path| self.is_envoys(file) || self.seen.iter().any(|(known, _)| known == file);
-        let new: Vec<_> = self.look().into_iter().filter(|(file, _)| !known(file)).collect();
-        let seen = std::mem::take(&mut self.seen).into_iter();
-        let still = |file: &PathBuf| self.files.contains(file) || self.is_envoys(file);
-        let mut seen: Vec<_> = seen.filter(|(file, _)| still(file)).chain(new).collect();
-        seen.sort();
-        self.seen = seen;
+        self.file.iter().cloned().chain(named).collect()
     }
 
-    fn is_envoys(&self, file: &Path) -> bool {
-        self.envoy.as_deref().is_some_and(|folder| file.parent() == Some(folder))
+    /// Reads the policy, and works out all that can fail about it.
+    fn read(&self) -> Result<Read, Vec<String>> {
+        let files = (self.file.as_deref(), self.envoy.as_deref());
+        let (policy, rules) = config::reread(files, &self.secrets).map_err(told)?;
+        let one = |problem: String| vec![problem];
+        // A surface that others reach stays shut to them, whatever becomes of the policy.
+        config::guard(&policy, self.surfaces).map_err(one)?;
+        let upstream = config::upstream(&self.serve, &policy).or_else(|| self.upstream.clone());
+        let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
+        Ok(Read { policy, rules, prepared })
+    }
+}
+
+/// Puts what was read in force, on every surface.
+fn put_in_force(app: &App, Read { policy, rules, prepared }: Read) -> Result<Policy, Vec<String>> {
+    // All that can fail comes before anything is changed.
+    app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
+    if let Some(gateway) = &app.gateway {
+        let before = gateway.settings();
+        gateway.change(Settings::new(prepared, (&app.engine, &app.log), Some(&before)));
+    }
+    if let Some(api) = &app.api {
+        api.change(api::Settings::new(&policy));
+    }
+    if let Some(resp) = &app.resp {
+        resp.change(resp::Settings::new(&policy));
+    }
+    if let Some(rls) = &app.rls {
+        rls.change(rls::Settings::new(&policy));
+    }
+    Ok(policy)
+}
+
+impl Watched {
+    /// Every file as it is now.
+    fn look(&self) -> Seen {
+        let envoy = self.envoy.as_deref().and_then(|folder| config::envoy_files(folder).ok());
+        let files = self.files.iter().cloned().chain(envoy.into_iter().flatten());
+        let read = |file: PathBuf| {
+            let bytes = std::fs::read(&file).ok();
+            (file, bytes)
+        };
+        let mut all: Vec<_> = files.map(read).collect();
+        all.sort();
+        all
     }
 }
 

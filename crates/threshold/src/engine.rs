@@ -33,6 +33,7 @@ use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 use crate::event::Event;
 use crate::identify::{Facts, Identity};
 use crate::route::Path;
+use crate::tally::{Stage, Tally, Watcher};
 use crate::usage::Usage;
 use decide::{Asked, Refused};
 use meet::obey;
@@ -80,8 +81,12 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     /// What tells one receipt from another.
     receipts: UniqueIds,
     listener: Option<Listener>,
-    /// Who counts decisions.
+    /// Who counts requests by subject.
     usage: Option<Arc<Usage>>,
+    /// Who counts decisions by what they came to.
+    tally: Option<Arc<Tally>>,
+    /// Who watches them one by one.
+    watcher: Option<Arc<dyn Watcher>>,
 }
 
 /// Whoever is told of events.
@@ -153,6 +158,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             receipts: UniqueIds::new(),
             listener: None,
             usage: None,
+            tally: None,
+            watcher: None,
         }
     }
 
@@ -173,6 +180,18 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[must_use]
     pub fn tracking(self, usage: Arc<Usage>) -> Self {
         Self { usage: Some(usage), ..self }
+    }
+
+    /// The same engine, counting in `tally` what every decision came to. Without one that costs nothing.
+    #[must_use]
+    pub fn tallying(self, tally: Arc<Tally>) -> Self {
+        Self { tally: Some(tally), ..self }
+    }
+
+    /// The same engine, showing decisions to `watcher`, one by one.
+    #[must_use]
+    pub fn watched(self, watcher: Arc<dyn Watcher>) -> Self {
+        Self { watcher: Some(watcher), ..self }
     }
 
     /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told.
@@ -253,9 +272,15 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         asking: Asking<'_>,
         decision: &mut Decision,
     ) -> Result<(), StoreError> {
-        decision.begin(self.edge.now(), asking.identity);
+        let began = self.edge.now();
+        decision.begin(began, asking.identity);
+        let timed = self.tally.as_deref().filter(|tally| tally.samples());
         if self.arrive(state, &asking, decision) {
+            let asked = timed.map(|_| self.edge.now());
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
+            if let (Some(tally), Some(asked)) = (timed, asked) {
+                tally.latencies().add(Stage::Store, self.edge.now().since(asked));
+            }
             // Refusals are rare, and what they wait for is large: it is taken from the heap when it is needed.
             if decision.conclude() {
                 Box::pin(self.escalate(state, &asking, decision)).await?;
@@ -267,6 +292,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             Box::pin(self.foresee(state, &asking, until, decision)).await?;
         } else if decision.refused_at_edge() {
             Box::pin(self.mind_inner(decision)).await?;
+        }
+        if let Some(tally) = timed {
+            tally.latencies().add(Stage::Decide, self.edge.now().since(began));
         }
         self.record(state, &asking, decision);
         Ok(())

@@ -27,6 +27,7 @@ pub mod login;
 pub mod policy;
 mod rate_limiter;
 pub mod route;
+pub mod tally;
 pub mod usage;
 
 pub use decision::{ConsumeError, Decision};

@@ -37,6 +37,7 @@ pub use gateway::{Gateway, GatewayNumbers, Tls, Upstream};
 pub use identity::{Aggregate, Claimed, HostLabel, Identity, Jwt, JwtAlgorithm, Tenant, User};
 pub use limit::{HostedPatterns, Limit, RoutePattern, RoutePatternGroup, RoutePatterns, Tier};
 pub use lint::{Finding, Severity};
+use report::Places;
 pub use report::{PolicyError, Problem};
 pub use surfaces::{
     Addresses, Alerts, Api, Archive, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds,
@@ -98,7 +99,8 @@ impl Policy {
         text: &str,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, PolicyError> {
-        let mut reader = Reader { text, environment, problems: Vec::new() };
+        let places = Places::new(text);
+        let mut reader = Reader { text, places, environment, problems: Vec::new() };
         let policy = Self::decode_text(&mut reader);
         let unread = reader.problems.len();
         if let Some(policy) = &policy {

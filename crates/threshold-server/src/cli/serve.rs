@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use threshold::policy::Listen;
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct Serve {
     /// The policy; without one, a demonstration with small numbers.

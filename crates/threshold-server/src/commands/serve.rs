@@ -4,6 +4,7 @@ use std::io;
 
 use threshold::engine::Rules;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 use super::check;
 use crate::Ended;
@@ -11,7 +12,7 @@ use crate::app::{App, Surfaces};
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError, ServerConfig, Settings};
 use crate::output::{Output, Style, harmless};
-use crate::reload::{self, Reloader};
+use crate::reload::Reloader;
 
 /// Runs a server until it is told to stop.
 pub(crate) fn serve(serve: &Serve, output: &mut Output) -> Ended {
@@ -52,37 +53,35 @@ async fn run(
     }
     let app = App::start(&config, rules).await?;
     greet(&config, &app.surfaces, output);
-    let mut reloader = Reloader::new(&config);
-    {
-        let tending = App::tend(&app.engine, &app.health, &app.log);
-        tokio::pin!(tending);
-        let mut looking = tokio::time::interval(reload::LOOK);
-        loop {
-            let told = tokio::select! {
-                told = signals.next() => told,
-                _ = looking.tick() => Told::Look,
-                () = &mut tending => Told::Look,
-            };
-            match (told, &mut reloader) {
-                (Told::Stop, _) => break,
-                (Told::Reload, Some(reloader)) => reloader.reload(&app, serve),
-                (Told::Reload, None) => {
-                    app.log.warning("there is no policy to read again; name one with --config");
-                }
-                (Told::Look, Some(reloader)) => reloader.reload_if_changed(&app, serve),
-                (Told::Look, None) => {}
-            }
+    let asked = Notify::new();
+    let keep = async {
+        match Reloader::new(&config, serve, &app) {
+            Some(reloader) => reloader.keep(&app, &asked).await,
+            None => loop {
+                asked.notified().await;
+                app.log.warning("there is no policy to read again; name one with --config");
+            },
         }
+    };
+    let obey = async {
+        while signals.next().await == Told::Reload {
+            asked.notify_one()
+        }
+    };
+    tokio::select! {
+        () = obey => {}
+        () = App::tend(&app.engine, &app.health, &app.log) => {}
+        () = keep => {}
     }
     app.stop().await;
     Ok(())
 }
 
 /// What there is to be done next.
+#[derive(PartialEq, Eq)]
 enum Told {
     Stop,
     Reload,
-    Look,
 }
 
 /// The signals that a server obeys.

@@ -118,6 +118,16 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     Ok((config, rules))
 }
 
+/// Where the gateway, the API, the admin listener, RESP and Envoy's service are.
+pub(crate) type Surfaces = [Option<SocketAddr>; 5];
+
+impl ServerConfig {
+    /// Where the surfaces are.
+    pub(crate) const fn addresses(&self) -> Surfaces {
+        [self.gateway, self.api, self.admin, self.resp, self.rls]
+    }
+}
+
 /// A policy and the rules it makes, read again from its file and from the folder of Envoy's.
 pub(crate) fn reread(
     (file, envoy): (Option<&Path>, Option<&Path>),
@@ -216,7 +226,7 @@ fn node(policy: &Policy, cached: bool) -> Result<NodeSettings, String> {
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.
-fn guard(policy: &Policy, [gateway, api, admin, resp, rls]: [Option<SocketAddr>; 5]) -> Result<(), String> {
+pub(crate) fn guard(policy: &Policy, [gateway, api, admin, resp, rls]: Surfaces) -> Result<(), String> {
     let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
     let beyond =
         |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);

@@ -91,12 +91,14 @@ fn infos(commands: &[Option<&About>], out: &mut Vec<u8>) {
             out.extend_from_slice(b"*-1\r\n");
             continue;
         };
-        write::array(out, 6);
+        write::array(out, 10);
         write::bulk(out, about.name.as_bytes());
         write::integer(out, about.arity);
         write::array(out, 1);
         write::simple(out, if about.key > 0 { "write" } else { "fast" });
         [about.key, about.key, i64::from(about.key > 0)].iter().for_each(|place| write::integer(out, *place));
+        // Categories, tips, specifications of keys and subcommands, of which there are none.
+        (0..4).for_each(|_| write::array(out, 0));
     }
 }
 

@@ -46,6 +46,12 @@ pub(super) enum Begun<'e> {
 }
 
 impl Command {
+    /// True if nothing else of its connection may be under way beside it: a store may forget a key sooner than it charges
+    /// what came before, or after.
+    pub(super) const fn is_alone(self) -> bool {
+        matches!(self, Self::Policy(Verb::Reset))
+    }
+
     #[inline]
     pub(super) fn of(name: &[u8]) -> Self {
         let mut room = [0; NAME_BYTES];

@@ -70,19 +70,34 @@ impl<'e, 'o, S: Store, C: Clock, L: Ledger> Round<'e, 'o, S, C, L> {
                     self.say(|out| write::error(out, &format!("ERR {lost}")));
                     break Next::End;
                 }
-                Parsed::Command(length) => used += length,
-            }
-            if !words.is_empty() && !self.command(&words) {
-                break Next::End;
+                Parsed::Command(length) if words.is_empty() => used += length,
+                Parsed::Command(length) => {
+                    let command = Command::of(&words[0]);
+                    if command.is_alone() && !self.is_alone() {
+                        break Next::GoOn;
+                    }
+                    used += length;
+                    if !self.command(command, &words) {
+                        break Next::End;
+                    }
+                    if command.is_alone() {
+                        break Next::GoOn;
+                    }
+                }
             }
         };
         self.settle();
         (used, next, self.waiting)
     }
 
+    /// True if nothing is under way.
+    fn is_alone(&mut self) -> bool {
+        self.settle();
+        self.waiting.is_empty()
+    }
+
     /// Begins one command; false if it was the last one.
-    fn command(&mut self, words: &Words<'_>) -> bool {
-        let command = Command::of(&words[0]);
+    fn command(&mut self, command: Command, words: &Words<'_>) -> bool {
         let admitted = self.session.admitted(self.settings);
         if let (Command::Throttle(manner), true) = (command, admitted) {
             self.throttle(manner, words);

@@ -118,10 +118,10 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
         // What is left is a part of one command, as a rule.
         received.drain(..used);
         if !out.is_empty() {
-            match tokio::time::timeout(PATIENCE, stream.write_all(out)).await {
-                Ok(Ok(())) => out.clear(),
-                _ => return Next::End,
+            if send(stream, out).await.is_none() {
+                return Next::End;
             }
+            out.clear();
             // What one large pipeline took is not kept.
             out.shrink_to(READ_MOST);
         }
@@ -129,6 +129,15 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
             return next;
         }
     }
+}
+
+/// Sends `out`; none if the client is gone, or takes nothing of it for too long.
+async fn send(stream: &mut TcpStream, mut out: &[u8]) -> Option<()> {
+    while !out.is_empty() {
+        let sent = tokio::time::timeout(PATIENCE, stream.write(out)).await.ok()?.ok()?;
+        out = out.get(sent..).filter(|_| sent > 0)?;
+    }
+    Some(())
 }
 
 /// Makes room for what comes: as much again for who has filled it, and no more than needed for who is idle.

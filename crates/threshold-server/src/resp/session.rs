@@ -45,7 +45,7 @@ impl Session {
 
     /// True if it may ask: it has shown one of the keys in force, or there are none.
     pub(super) fn admitted(&self, settings: &Settings) -> bool {
-        settings.keys.is_empty() || self.caller.is_some_and(|caller| settings.keys.has(caller))
+        admitted(settings, self.caller)
     }
 
     /// The most bytes of its next command.
@@ -61,19 +61,24 @@ impl Session {
             _ => return wrong_count(out, "AUTH [name] key"),
         };
         match self.show(settings, shown.0, shown.1) {
-            Ok(()) => write::simple(out, "OK"),
+            Ok(caller) => {
+                self.caller = Some(caller);
+                write::simple(out, "OK");
+            }
             Err(what) => write::error(out, what),
         }
     }
 
-    fn show(&mut self, settings: &Settings, name: Option<&[u8]>, key: &[u8]) -> Result<(), &'static str> {
+    /// Who shows `key`.
+    fn show(&self, settings: &Settings, name: Option<&[u8]>, key: &[u8]) -> Result<Caller, &'static str> {
         if settings.keys.is_empty() {
             return Err("ERR AUTH called without any keys configured; leave it out, or set keys in [api]");
         }
         // What clients of Redis say who have a password and no name.
         let name = name.filter(|name| *name != b"default");
-        self.caller = settings.keys.find(name, key);
-        self.caller.map(|_| ()).ok_or("WRONGPASS this key is none of ours; show one of [api].keys")
+        // Who shows a wrong one stays who it was.
+        let shown = settings.keys.find(name, key);
+        shown.ok_or("WRONGPASS this key is none of ours; show one of [api].keys")
     }
 
     /// `HELLO [version [AUTH name key] [SETNAME name]]`
@@ -85,7 +90,7 @@ impl Session {
     }
 
     fn greeted(&mut self, settings: &Settings, words: &Words<'_>) -> Result<(), String> {
-        let (mut version, mut name) = (self.version, None);
+        let (mut version, mut name, mut caller) = (self.version, None, self.caller);
         if let Some(number) = words.get(1) {
             version = match &number[..] {
                 b"2" => Version::Two,
@@ -97,7 +102,7 @@ impl Session {
         while let Some((option, rest)) = options.split_first() {
             options = match rest {
                 [user, key, rest @ ..] if option.eq_ignore_ascii_case(b"AUTH") => {
-                    self.show(settings, Some(user), key)?;
+                    caller = Some(self.show(settings, Some(user), key)?);
                     rest
                 }
                 [given, rest @ ..] if option.eq_ignore_ascii_case(b"SETNAME") => {
@@ -107,12 +112,14 @@ impl Session {
                 _ => return Err(format!("ERR Syntax error in HELLO option {}", quoted(option))),
             };
         }
-        if !self.admitted(settings) {
+        if !admitted(settings, caller) {
             return Err("NOAUTH HELLO must be called with the client already authenticated, or as \
                         HELLO version AUTH name key"
                 .to_owned());
         }
-        (self.version, self.name) = (version, name.unwrap_or_else(|| std::mem::take(&mut self.name)));
+        // All of it, or nothing.
+        (self.version, self.caller) = (version, caller);
+        self.name = name.unwrap_or_else(|| std::mem::take(&mut self.name));
         Ok(())
     }
 
@@ -201,6 +208,10 @@ impl Session {
         *self = Self { ready, ..Self::new(self.id, self.peer) };
         write::simple(out, "RESET");
     }
+}
+
+fn admitted(settings: &Settings, caller: Option<Caller>) -> bool {
+    settings.keys.is_empty() || caller.is_some_and(|caller| settings.keys.has(caller))
 }
 
 fn is_switch(word: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use h2::server::SendResponse;
@@ -15,6 +16,8 @@ use super::{Shared, health, limit, reflection};
 
 /// The largest message: descriptors are small.
 pub(super) const MESSAGE: usize = 64 * 1024;
+/// The largest of calls that need no key.
+const OPEN_MESSAGE: usize = 1_024;
 /// What stands before each message: whether it is compressed, and its length.
 pub(super) const PREFIX: usize = 5;
 
@@ -92,6 +95,16 @@ impl Called {
             _ => return None,
         })
     }
+
+    /// True if whoever looks after the server may make it: no key is needed to ask how it is.
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Check | Self::Watch)
+    }
+
+    /// The largest message.
+    const fn most(self) -> usize {
+        if self.is_open() { OPEN_MESSAGE } else { MESSAGE }
+    }
 }
 
 /// A call whose message is still to come.
@@ -116,7 +129,7 @@ impl Call {
             return None;
         }
         match admit(shared, &head) {
-            Ok(called) => Some(Self { called, messages: Messages::new(body), respond }),
+            Ok(called) => Some(Self { called, messages: Messages::new(body, called.most()), respond }),
             Err(status) => {
                 refuse(&mut respond, &status);
                 None
@@ -144,8 +157,7 @@ fn admit(shared: &Shared, head: &request::Parts) -> Result<Called, Status> {
         let what = format!("there is no {}; reflection lists what there is", head.uri.path());
         return Err(Status::new(Code::Unimplemented, what));
     };
-    // Whoever looks after the server may ask how it is.
-    if shared.near || matches!(called, Called::Check | Called::Watch) {
+    if shared.near || called.is_open() {
         return Ok(called);
     }
     let shown = head.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -161,13 +173,17 @@ fn admit(shared: &Shared, head: &request::Parts) -> Result<Called, Status> {
 /// What a caller sends, message by message.
 pub(super) struct Messages {
     body: RecvStream,
+    /// What has come of the next message. Its caller may send as much again only when it is whole: so a connection holds no
+    /// more than its window, whatever number of calls it has.
     received: BytesMut,
+    /// The largest message.
+    most: usize,
     ended: bool,
 }
 
 impl Messages {
-    fn new(body: RecvStream) -> Self {
-        Self { body, received: BytesMut::new(), ended: false }
+    fn new(body: RecvStream, most: usize) -> Self {
+        Self { body, received: BytesMut::new(), most, ended: false }
     }
 
     /// The only message of a call.
@@ -176,21 +192,31 @@ impl Messages {
             match ready!(self.poll_data(cx))? {
                 // Most come whole.
                 Some(data) if self.received.is_empty() && self.body.is_end_stream() => {
-                    return Poll::Ready(unwrap_only(data));
+                    return Poll::Ready(self.unwrap_only(data));
                 }
                 Some(data) => self.keep(&data)?,
-                None => return Poll::Ready(unwrap_only(self.received.split().freeze())),
+                None => {
+                    let received = self.received.split().freeze();
+                    return Poll::Ready(self.unwrap_only(received));
+                }
             }
         }
+    }
+
+    /// Lets the caller send as much again as has come, for calls that are not answered at once: the answer does it else.
+    pub(super) fn release(&mut self) {
+        let flow = self.body.flow_control();
+        let _ = flow.release_capacity(flow.used_capacity());
     }
 
     /// The next of several messages; none at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            if let Some(length) = length(&self.received)? {
+            if let Some(length) = self.length(&self.received)? {
                 let end = PREFIX + length;
                 if self.received.len() >= end {
                     let mut message = self.received.split_to(end);
+                    let _ = self.body.flow_control().release_capacity(end);
                     message.advance(PREFIX);
                     return Ok(Some(message.freeze()));
                 }
@@ -208,10 +234,7 @@ impl Messages {
             return Poll::Ready(Ok(None));
         }
         match ready!(self.body.poll_data(cx)) {
-            Some(Ok(data)) => {
-                let _ = self.body.flow_control().release_capacity(data.len());
-                Poll::Ready(Ok(Some(data)))
-            }
+            Some(Ok(data)) => Poll::Ready(Ok(Some(data))),
             Some(Err(_)) => Poll::Ready(Err(broken_off())),
             None => {
                 self.ended = true;
@@ -221,49 +244,50 @@ impl Messages {
     }
 
     fn keep(&mut self, data: &[u8]) -> Result<(), Status> {
-        if self.received.len() + data.len() > PREFIX + MESSAGE {
-            return Err(too_large());
+        if self.received.len() + data.len() > PREFIX + self.most {
+            return Err(self.too_large());
         }
         self.received.extend_from_slice(data);
         Ok(())
     }
-}
 
-/// How long the message is that `received` begins with; none if not enough is there to tell.
-fn length(received: &[u8]) -> Result<Option<usize>, Status> {
-    let Some((prefix, _)) = received.split_first_chunk::<PREFIX>() else { return Ok(None) };
-    let [compressed, length @ ..] = *prefix;
-    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    match compressed {
-        _ if length > MESSAGE => Err(too_large()),
-        0 => Ok(Some(length)),
-        _ => {
-            Err(Status::new(Code::Unimplemented, "messages are not taken compressed; send them as they are"))
+    /// How long the message is that `received` begins with; none if not enough is there to tell.
+    fn length(&self, received: &[u8]) -> Result<Option<usize>, Status> {
+        let Some((prefix, _)) = received.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let [compressed, length @ ..] = *prefix;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        match compressed {
+            _ if length > self.most => Err(self.too_large()),
+            0 => Ok(Some(length)),
+            _ => Err(Status::new(
+                Code::Unimplemented,
+                "messages are not taken compressed; send them as they are",
+            )),
         }
     }
-}
 
-/// The message that is all of `received`.
-fn unwrap_only(mut received: Bytes) -> Result<Bytes, Status> {
-    match length(&received)? {
-        Some(length) if received.len() == PREFIX + length => {
-            received.advance(PREFIX);
-            Ok(received)
+    /// The message that is all of `received`.
+    fn unwrap_only(&self, mut received: Bytes) -> Result<Bytes, Status> {
+        match self.length(&received)? {
+            Some(length) if received.len() == PREFIX + length => {
+                received.advance(PREFIX);
+                Ok(received)
+            }
+            Some(length) if received.len() > PREFIX + length => {
+                Err(Status::new(Code::Internal, "there is more than one message; this call takes one"))
+            }
+            _ => Err(broken_off()),
         }
-        Some(length) if received.len() > PREFIX + length => {
-            Err(Status::new(Code::Internal, "there is more than one message; this call takes one"))
-        }
-        _ => Err(broken_off()),
+    }
+
+    fn too_large(&self) -> Status {
+        let what = format!("the message is larger than {} bytes; send less in one", self.most);
+        Status::new(Code::ResourceExhausted, what)
     }
 }
 
 fn broken_off() -> Status {
     Status::new(Code::Internal, "the message breaks off; send all of it")
-}
-
-fn too_large() -> Status {
-    let what = format!("the message is larger than {MESSAGE} bytes; send fewer descriptors");
-    Status::new(Code::ResourceExhausted, what)
 }
 
 /// Writes how long the message is that stands behind the prefix in `out`.
@@ -279,6 +303,23 @@ pub(super) fn begin(respond: &mut SendResponse<Bytes>) -> Option<SendStream<Byte
     let mut response = Response::new(());
     response.headers_mut().insert(header::CONTENT_TYPE, GRPC);
     respond.send_response(response, false).ok()
+}
+
+/// How long a caller may take to read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Sends one of several messages as the caller makes room for it; none if it is gone, or makes none for too long.
+pub(super) async fn send(stream: &mut SendStream<Bytes>, mut message: Bytes) -> Option<()> {
+    while !message.is_empty() {
+        stream.reserve_capacity(message.len());
+        let room = match stream.capacity() {
+            0 => tokio::time::timeout(PATIENCE, poll_fn(|cx| stream.poll_capacity(cx))).await.ok()??.ok()?,
+            room => room,
+        };
+        let piece = message.split_to(room.min(message.len()));
+        stream.send_data(piece, false).ok()?;
+    }
+    Some(())
 }
 
 /// Ends an answer well, or as `status` says.

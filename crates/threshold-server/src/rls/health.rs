@@ -1,21 +1,17 @@
 //! How the server is, as gRPC asks for it: it follows what `/readyz` says.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::SendStream;
 
 use super::Shared;
-use super::call::{Code, Messages, PREFIX, Status, end, prefix};
+use super::call::{Code, Messages, PREFIX, Status, end, prefix, send};
 use super::wire::{self, Fields};
 
 const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 const SERVICE_UNKNOWN: u64 = 3;
-
-/// How often it is looked at for those who watch.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// The services that there are, and the server as a whole.
 const SERVICES: [&str; 3] = ["", "envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"];
@@ -36,13 +32,13 @@ pub(super) async fn watch(shared: &Shared, mut messages: Messages, mut stream: S
         Ok(known) => known,
         Err(status) => return end(stream, Some(&status)),
     };
-    let mut told = None;
+    let (mut told, mut changes) = (None, shared.health.changes());
     loop {
         let now = if known { status(shared) } else { SERVICE_UNKNOWN };
         if told != Some(now) {
             told = Some(now);
-            if stream.send_data(answer(now), false).is_err() {
-                return;
+            if send(&mut stream, answer(now)).await.is_none() {
+                return stream.send_reset(h2::Reason::CANCEL);
             }
         }
         if shared.health.is_stopping() {
@@ -50,7 +46,7 @@ pub(super) async fn watch(shared: &Shared, mut messages: Messages, mut stream: S
         }
         tokio::select! {
             _ = poll_fn(|cx| stream.poll_reset(cx)) => return,
-            () = tokio::time::sleep(LOOK) => {}
+            _ = changes.changed() => {}
         }
     }
 }

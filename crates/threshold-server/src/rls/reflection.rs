@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use h2::SendStream;
 
-use super::call::{Code, Messages, PREFIX, Status, end, prefix};
+use super::call::{Code, Messages, PREFIX, Status, end, prefix, send};
 use super::wire::{self, Fields, Malformed};
 
 /// A `FileDescriptorSet` of everything there is.
@@ -43,8 +43,8 @@ pub(super) async fn converse(mut messages: Messages, mut stream: SendStream<Byte
         };
         match answered {
             Ok(answer) => {
-                if stream.send_data(answer, false).is_err() {
-                    return;
+                if send(&mut stream, answer).await.is_none() {
+                    return stream.send_reset(h2::Reason::CANCEL);
                 }
             }
             Err(status) => return end(stream, Some(&status)),

@@ -34,15 +34,21 @@ const BROKEN: usize = 100;
 const HEADER_BYTES: u32 = 16 * 1024;
 /// How much may be sent ahead, for each call and for all: a message and its prefix always fit.
 const STREAM_WINDOW: u32 = MESSAGE as u32 + 1_024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
-const SEND_BUFFER: usize = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// What frames may take up that are not looked at yet, beside what is in them: one of each call, twice over.
+const FRAMES: usize = STREAMS as usize * 512;
+const SEND_BUFFER: usize = 64 * 1024;
+/// Calls of one connection that go on after their first answer.
+const TALKS: usize = 16;
 /// How long the first frames may take.
 const GREETING: Duration = Duration::from_secs(10);
 /// How often a connection is looked at; a message takes no longer than two of these.
 const LOOK: Duration = Duration::from_secs(10);
-/// After so many looks without a call it is asked whether it is still there, and after so many it is closed.
+/// After so many looks without a call it is asked whether it is still there, after so many it is told to end, and after so
+/// many it is ended, whatever is left on it.
 const SILENT: u32 = 3;
 const IDLE: u32 = 60;
+const OVER: u32 = 66;
 
 /// Serves who arrived.
 pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
@@ -73,7 +79,8 @@ fn builder() -> Builder {
         .max_local_error_reset_streams(Some(BROKEN))
         .max_send_buffer_size(SEND_BUFFER)
         .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW);
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .data_frame_budget(FRAMES);
     builder
 }
 
@@ -83,8 +90,10 @@ struct Talk {
     connection: Connection<Whole, Bytes>,
     /// Calls whose message is still to come, with the look at which they began.
     arriving: Vec<(Call, u32)>,
-    /// Calls that wait for something else.
+    /// Calls that wait for their store.
     waiting: FuturesUnordered<Waiting>,
+    /// Calls that go on after their first answer.
+    talks: FuturesUnordered<Waiting>,
     looking: Interval,
     /// How often it was looked at, and the last time that there was a call.
     looks: u32,
@@ -101,8 +110,9 @@ impl Talk {
         let mut looking = tokio::time::interval(LOOK);
         looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
         looking.reset();
-        let (arriving, waiting) = (Vec::new(), FuturesUnordered::new());
-        Self { shared, connection, arriving, waiting, looking, looks: 0, last: 0, pings, pinged: false }
+        let (waiting, talks) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let (looks, last, pinged) = (0, 0, false);
+        Self { shared, connection, arriving: Vec::new(), waiting, talks, looking, looks, last, pings, pinged }
     }
 
     /// Sends what was answered, reads what arrived and answers it; ready when the connection has ended.
@@ -119,8 +129,10 @@ impl Talk {
             }
         }
         let mut answered = self.poll_arriving(cx);
-        while let Poll::Ready(Some(())) = Pin::new(&mut self.waiting).poll_next(cx) {
-            answered = true;
+        for calls in [&mut self.waiting, &mut self.talks] {
+            while let Poll::Ready(Some(())) = Pin::new(&mut *calls).poll_next(cx) {
+                answered = true;
+            }
         }
         if self.poll_look(cx).is_ready() {
             return Poll::Ready(());
@@ -140,7 +152,7 @@ impl Talk {
         while let Some((call, _)) = self.arriving.get_mut(place) {
             if matches!(call.called, Called::Watch | Called::Reflection) {
                 let (call, _) = self.arriving.swap_remove(place);
-                self.waiting.push(Box::pin(converse(Arc::clone(&self.shared), call)));
+                self.begin_talk(call);
                 continue;
             }
             let Poll::Ready(message) = call.messages.poll_only(cx) else {
@@ -155,12 +167,22 @@ impl Talk {
         answered
     }
 
+    /// Begins a call that goes on after its first answer.
+    fn begin_talk(&mut self, mut call: Call) {
+        if self.talks.len() >= TALKS {
+            let what = format!("there are {TALKS} such calls on this connection already; end one");
+            return refuse(&mut call.respond, &Status::new(Code::ResourceExhausted, what));
+        }
+        self.talks.push(Box::pin(converse(Arc::clone(&self.shared), call)));
+    }
+
     /// Answers a call whose message is there, now or when its store has.
     fn decide(&mut self, call: Call, message: Result<Bytes, Status>) {
-        let Call { called, mut respond, .. } = call;
+        let Call { called, mut respond, mut messages } = call;
         match message.and_then(|message| answer(&self.shared, called, &message)) {
             Ok(Begun::Answered(answer)) => reply(&mut respond, Ok(answer)),
             Ok(Begun::Waits(place)) => {
+                messages.release();
                 let later = answer_later(Arc::clone(&self.shared), place, respond);
                 self.waiting.push(Box::pin(later));
             }
@@ -184,6 +206,9 @@ impl Talk {
             let silent = self.looks - self.last;
             if self.waiting.is_empty() && silent > IDLE {
                 self.connection.graceful_shutdown();
+            }
+            if silent > OVER {
+                return Poll::Ready(());
             }
             if silent.is_multiple_of(SILENT) && silent > 0 {
                 if self.pinged {

@@ -79,6 +79,9 @@ fn what_there_is_can_be_asked_for() {
     assert_eq!(wire.ask("COMMAND COUNT"), Reply::Integer(i64::try_from(all.len()).unwrap()));
     let Reply::Array(names) = wire.ask("COMMAND LIST") else { panic!("no list") };
     assert!(names.contains(&Reply::Bulk(b"cl.throttle".to_vec())));
+    for one in &all {
+        assert!(matches!(one, Reply::Array(fields) if fields.len() == 10), "as Redis 7 has it: {one:?}");
+    }
     let Reply::Array(some) = wire.ask("COMMAND INFO CL.THROTTLE nothing") else { panic!("no list") };
     let Reply::Array(known) = &some[0] else { panic!("no entry") };
     assert_eq!(

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use threshold_testkit::folder::Folder;
 use threshold_testkit::servers;
 
-use super::common::{Wire, command, serve};
+use super::common::{Reply, Wire, command, serve};
 use crate::support::server::Server;
 
 const CONNECTIONS: usize = 50;
@@ -70,6 +70,30 @@ fn two_nodes_on_one_redis_admit_a_hundred_together() {
             let spent = i64::try_from(turn * 100 + place + 1).unwrap();
             // Some come back while it runs.
             assert!((1_000 - spent..=1_001 - spent).contains(&numbers[2]), "{turn} {place}: {numbers:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_in_a_pipeline_has_its_turn() {
+    let store = format!("{}?prefix={}&timeout=10000", servers::redis(), servers::fresh_prefix());
+    let policy = "[store]\nsecret = \"a secret of some length\"\n\n[[limit]]\nid = \"uploads\"\nlayer = \"endpoint\"\n\
+                  rate = \"100/day\"\nper = \"everyone\"\n";
+    let folder = Folder::new();
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    for server in [serve(policy), Server::with(policy, &["--store", &store, "--ledger", &ledger], &[])] {
+        let mut wire = Wire::to(server.resp);
+        for round in 0..20 {
+            let key = format!("key{round}");
+            let pair = [
+                command(&["THRESHOLD.CONSUME", "uploads", &key, "100"]),
+                command(&["THRESHOLD.RESET", "uploads", &key]),
+            ];
+            wire.send(pair.concat().repeat(5));
+            for _ in 0..5 {
+                assert_eq!(wire.reply().get("allowed"), Reply::Integer(1), "charged before it was forgotten");
+                assert_eq!(wire.reply().text(), "OK");
+            }
         }
     }
 }

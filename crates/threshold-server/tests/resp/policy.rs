@@ -93,7 +93,7 @@ fn questions_that_make_no_sense_are_told_so() {
         ("THRESHOLD.CONSUME upload a", "did you mean \"uploads\"?"),
         ("THRESHOLD.CONSUME uploads a 0", "cost must be a whole number from 1 to 4503599627370495, not '0'"),
         ("THRESHOLD.CONSUME uploads ", "key must have 1 to 1024 bytes"),
-        ("THRESHOLD.CONSUME exports a 1 TIER gold", "there is no \"gold\"; name one of"),
+        ("THRESHOLD.CONSUME exports a 1 TIER gold", "there is no tier \"gold\"; name one of free, paid"),
         ("THRESHOLD.CHECK 192.0.2.7 GET", "write THRESHOLD.CHECK ip method path"),
         ("THRESHOLD.CHECK nowhere GET /", "ip must be an address such as 192.0.2.7"),
         ("THRESHOLD.CHECK 192.0.2.7 GET path", "`path` must begin with a slash"),

@@ -226,8 +226,13 @@ fn what_is_observed_closed_or_free_is_so() {
     assert_eq!(admitted(&grpc.calls(&server, &vec![edge(&["database=watched"]); 5])), 5);
     let closed = grpc.call(&server, &edge(&["database=small", "database=secret"]));
     assert_eq!(codes(&closed), ("OVER_LIMIT".to_owned(), vec!["OK".to_owned(), "OVER_LIMIT".to_owned()]));
+    assert_eq!(header(&closed, "ratelimit"), None, "what others have left is of no use");
     // And charged nothing.
     assert_eq!(grpc.call(&server, &edge(&["database=small"]))["statuses"][0]["limit_remaining"], 4);
+    // Looking at it refuses nobody.
+    let mut looked = edge(&["database=secret", "database=small"]);
+    looked["descriptors"][0]["hits_addend"] = json!("0");
+    assert_eq!(codes(&grpc.call(&server, &looked)).0, "OK");
 }
 
 #[test]

@@ -205,3 +205,89 @@ async fn calls_in_flight_finish_when_the_server_stops() {
     assert_eq!(body.trailers().await.unwrap().unwrap()["grpc-status"], "0");
     assert!(server.ends().success());
 }
+
+/// What calls send that their connection lets them.
+async fn taken(connection: &mut SendRequest<Bytes>, calls: usize, path: &str) -> usize {
+    let (mut taken, mut streams) = (0, Vec::new());
+    for _ in 0..calls {
+        let mut sender = connection.clone().ready().await.unwrap();
+        let (response, stream) = sender.send_request(post(path).body(()).unwrap(), false).unwrap();
+        streams.push((response, stream));
+    }
+    // Announced as one byte longer than what is sent, so that nothing is ever whole.
+    let mut message = BytesMut::new();
+    message.put_u8(0);
+    message.put_u32(60_001);
+    message.put_bytes(0, 60_000);
+    let message = message.freeze();
+    for (_, stream) in &mut streams {
+        stream.reserve_capacity(message.len());
+        while let Ok(Some(Ok(_))) = tokio::time::timeout(
+            std::time::Duration::from_millis(50),
+            std::future::poll_fn(|cx| stream.poll_capacity(cx)),
+        )
+        .await
+        {
+            if stream.capacity() == message.len() {
+                break;
+            }
+        }
+        let room = stream.capacity();
+        taken += room;
+        let _ = stream.send_data(message.slice(..room), false);
+    }
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_messages_of_a_connection_are_bounded_together() {
+    let server = Server::with(POLICY, &[], &[]);
+    let mut raw = Raw::new(&server).await;
+    let taken = taken(&mut raw.sender, 20, PATH).await;
+    assert!(taken <= 256 * 1024, "{taken} of 1,200,000 bytes are held");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_no_key_is_short() {
+    let server = Server::with(POLICY, &[], &[]);
+    let raw = Raw::new(&server).await;
+    let answer = raw.send(post("/grpc.health.v1.Health/Check"), vec![framed(&[0; 2_000])]).await;
+    assert_eq!(answer.grpc, Some(8), "{answer:?}");
+    assert!(answer.message.contains("1024 bytes"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_not_written_for() {
+    let server = Server::with(POLICY, &[], &[]);
+    let stream = tokio::net::TcpStream::connect(server.rls).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    let (sender, connection) = builder.initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    // "Which services are there?", as often as one call may ask.
+    let question = framed(&[0x3a, 1, b'*']);
+    let before = server.memory();
+    let (mut kept, mut refused) = (Vec::new(), 0);
+    for _ in 0..32 {
+        let mut sender = sender.clone().ready().await.unwrap();
+        let head = post("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").body(()).unwrap();
+        let (response, stream) = sender.send_request(head, false).unwrap();
+        let head = response.await.unwrap();
+        match head.headers().contains_key("grpc-status") {
+            true => refused += 1,
+            false => kept.push((head, stream)),
+        }
+    }
+    assert_eq!((kept.len(), refused), (16, 16), "so many go on at the same time");
+    for (_, stream) in &mut kept {
+        // It may well be told to calm down.
+        (0..900).for_each(|_| drop(stream.send_data(question.clone(), false)));
+    }
+    // Whatever was sent before this has been read.
+    assert_eq!(Raw::new(&server).await.ask(framed(&question_bytes())).await.grpc, Some(0));
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 16 * 1024 * 1024, "{grown} bytes are kept for who reads nothing");
+}
+
+fn question_bytes() -> Vec<u8> {
+    question("x").encode_to_vec()
+}

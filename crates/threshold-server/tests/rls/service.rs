@@ -47,7 +47,7 @@ fn beyond_this_machine_a_key_is_needed() {
     let key = "key-of-the-proxies-1";
     let policy = format!("[server]\nrls = \"0.0.0.0:0\"\n[api]\nkeys = {{ envoy = \"{key}\" }}\n");
     // The test's own flag would beat the policy.
-    let mut server = Server::listening(&policy, &["--rls", "0.0.0.0:0"]);
+    let mut server = Server::with(&policy, &["--rls", "0.0.0.0:0"], &[]);
     server.rls.set_ip([127, 0, 0, 1].into());
     let mut grpc = Grpc::new();
     let calls = [edge(&["a=b"])];

@@ -33,21 +33,16 @@ impl Server {
 
     /// Starts a server with further `arguments` and variables of the `environment`.
     pub(crate) fn with(policy: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        Self::begin(policy, &[&["--rls", "127.0.0.1:0"], arguments].concat(), environment)
-    }
-
-    /// Starts a server that is told itself where Envoy asks it.
-    pub(crate) fn listening(policy: &str, arguments: &[&str]) -> Self {
-        Self::begin(policy, arguments, &[])
-    }
-
-    fn begin(policy: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        // Anywhere on this machine, but for what is told otherwise.
+        let surfaces = ["--gateway", "--api", "--admin", "--resp", "--rls"];
+        let anywhere = surfaces.into_iter().filter(|surface| !arguments.contains(surface));
+        let anywhere = anywhere.flat_map(|surface| [surface, "127.0.0.1:0"]);
         let folder = Folder::new();
         std::fs::write(folder.path().join("policy.toml"), policy).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_threshold"))
             .current_dir(folder.path())
-            .args(["serve", "--config", "policy.toml", "--gateway", "127.0.0.1:0"])
-            .args(["--api", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--resp", "127.0.0.1:0"])
+            .args(["serve", "--config", "policy.toml"])
+            .args(anywhere)
             .args(arguments)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())

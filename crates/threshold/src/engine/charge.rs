@@ -104,6 +104,17 @@ pub enum ChargeError {
     /// It is switched off.
     #[error("limit {0:?} is switched off; set `enforce`, or ask for another")]
     Off(&'static str),
+    /// It has no rate that could be charged.
+    #[error("limit {0:?} refuses whatever it is for, at no rate; ask for another")]
+    Refuses(&'static str),
+    /// There is no such tier.
+    #[error("there is no tier {tier:?}; {remedy}")]
+    NoTier {
+        /// What was asked for.
+        tier: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// It needs a tier.
     #[error("limit {limit:?} takes its rate from a tier, and {what}; name one of {tiers}")]
     Tier {
@@ -155,6 +166,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub async fn charge(&self, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
         let mut charging = self.charging(charges)?;
         charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
+        self.tally_charge(charging.asked.outcome.admitted(), charging.asked.outcome.source);
         if !charging.asked.outcome.admitted()
             && let Some(gates) = charging.asked.close()
         {
@@ -266,10 +278,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         plan: &mut Plan,
     ) -> Result<(), ChargeError> {
         let frame = &state.rules.frame;
+        if rule.refuses() {
+            return Err(ChargeError::Refuses(rule.name));
+        }
         let index = match tier {
-            Some(name) => {
-                Some(frame.tier(name).ok_or_else(|| no_tier(state, rule, &format!("there is no {name:?}")))?)
-            }
+            Some(name) => Some(frame.tier(name).ok_or_else(|| no_such_tier(state, name))?),
             None => frame.unknown_tier,
         };
         let facts = named::facts();
@@ -296,6 +309,14 @@ fn find<'a>(state: &'a State, limit: &str) -> Result<&'a Rule, ChargeError> {
         };
         ChargeError::NoLimit { limit: limit.to_owned(), remedy }
     })
+}
+
+fn no_such_tier(state: &State, name: &str) -> ChargeError {
+    let remedy = match state.rules.frame.tiers.join(", ") {
+        known if known.is_empty() => "the policy has none; leave it out".to_owned(),
+        known => format!("name one of {known}"),
+    };
+    ChargeError::NoTier { tier: name.to_owned(), remedy }
 }
 
 fn no_tier(state: &State, rule: &Rule, what: &str) -> ChargeError {

@@ -146,7 +146,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             asked.outcome = outcome;
             *judged = true;
         }
-        Ok(*judged && looked.is_none() && (asked.outcome.admitted() || asked.close().is_none()))
+        let done = *judged && looked.is_none() && (asked.outcome.admitted() || asked.close().is_none());
+        if done {
+            self.tally_charge(decision.allowed(), decision.source());
+        }
+        Ok(done)
     }
 
     /// Does what a decision still waits for.
@@ -173,6 +177,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if let Some(looked) = looked {
             looked.outcome = self.store.peek(&looked.plan.batch).await?;
         }
+        self.tally_charge(decision.allowed(), decision.source());
         Ok(())
     }
 
@@ -192,8 +197,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             let met = match found {
                 Found::Rule(rule) if replaced.contains(&rule.name) => Met::Free,
                 Found::Rule(rule) if rule.enforce == Enforce::Off => Met::Unlimited,
-                Found::Rule(rule) if rule.refuses() => decision.refuse(rule.enforce == Enforce::On),
-                Found::Own(OwnLimit::Nothing) => decision.refuse(true),
+                Found::Rule(rule) if rule.refuses() => {
+                    decision.refuse(rule.enforce == Enforce::On && descriptor.hits.is_some())
+                }
+                Found::Own(OwnLimit::Nothing) => decision.refuse(descriptor.hits.is_some()),
                 Found::None => Met::Free,
                 Found::Rule(rule) => decision.plan(descriptor, |plan, hits| {
                     plan_rule((&state, rule), (domain, descriptor), (hits, now), plan)
@@ -331,9 +338,13 @@ impl DescriptorDecision {
     }
 
     /// What is left of the tightest limit that shows itself: the first one that refuses, or else the one with the smallest
-    /// share left.
+    /// share left; none if a limit refuses that counts nothing.
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
+        if self.refused {
+            // Whatever is left of others is of no use.
+            return None;
+        }
         self.asked.tightest(!self.allowed()).map(|part| part.quota())
     }
 

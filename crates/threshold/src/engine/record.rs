@@ -1,14 +1,17 @@
 //! Record: a decision is counted, if anybody counts.
 
 use smallvec::SmallVec;
-use threshold_core::{Clock, Ledger, Store, SubjectId};
+use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
 
-use super::decide::{Decision, Part};
+use super::decide::{Decision, Part, Reason, Refused};
 use super::names::Blames;
 use super::select::Role;
 use super::subject::{Asker, SubjectKeys};
 use super::{Asking, Engine, State};
+use crate::event::shown_address;
 use crate::policy::Layer;
+use crate::route::Path;
+use crate::tally::{Blocked, Ending, Seen, Watcher};
 use crate::usage::{Counted, EVERY_REQUEST, LONGEST_WINDOW, Usage};
 
 /// Who asks, as the ledger knows them: worked out when they are needed, and once.
@@ -26,6 +29,58 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub(super) fn record(&self, state: &State, asking: &Asking<'_>, decision: &Decision) {
         if let Some(usage) = &self.usage {
             self.count(usage, (state, asking), decision);
+        }
+        let ending = decision.ending();
+        if let Some(tally) = &self.tally {
+            tally.count(ending, decision.source());
+        }
+        let watcher = self.watcher.as_deref().filter(|watcher| watcher.wants(ending));
+        if watcher.is_some() || (ending.is_refusal() && self.tally.is_some()) {
+            self.show((state, asking), decision, watcher);
+        }
+    }
+
+    /// Shows a decision to who watches, and counts whom it refused.
+    #[cold]
+    fn show(
+        &self,
+        (state, asking): (&State, &Asking<'_>),
+        decision: &Decision,
+        watcher: Option<&dyn Watcher>,
+    ) {
+        let frame = &state.rules.frame;
+        let asker = self.asker(state, asking);
+        let matched = Path::read(asking.facts.path).ok().and_then(|path| {
+            frame.routes.matches(asking.facts.method, asking.facts.host, &path).iter().next()
+        });
+        let endpoint = matched.and_then(|route| frame.routes.names().nth(route)).unwrap_or(UNMATCHED);
+        let (at, ending, limit) = (decision.at, decision.ending(), decision.told());
+        let keys = self.subject_keys.current();
+        if let Some(tally) = self.tally.as_deref().filter(|_| ending.is_refusal()) {
+            let refused = limit.filter(|_| ending == Ending::Limited);
+            let (tenant, address) = (asker.tenant(), asker.address_id(keys));
+            tally.block(&Blocked { at, limit: refused, tenant, endpoint, address });
+        }
+        let Some(watcher) = watcher else { return };
+        let subjects = self.subject_keys.current_subjects(frame.ipv6_prefix);
+        let client = asking.identity.client;
+        watcher.see(&Seen {
+            at,
+            ending,
+            source: decision.source(),
+            limit,
+            tenant: asker.tenant(),
+            user: asker.user_id(keys),
+            endpoint,
+            address: shown_address(client, frame.ipv6_prefix, &subjects, state.rules.shown_addresses()),
+        });
+    }
+
+    /// Counts what was charged to whom the caller names.
+    #[inline]
+    pub(super) fn tally_charge(&self, admitted: bool, source: Source) {
+        if let Some(tally) = &self.tally {
+            tally.count(if admitted { Ending::Allowed } else { Ending::Limited }, source);
         }
     }
 
@@ -49,6 +104,34 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             counted.push(Counted { limit, period, subject, allowed, cost, at });
         }
         usage.count(&counted);
+    }
+}
+
+/// What stands for an endpoint that no route is for.
+const UNMATCHED: &str = "unmatched";
+
+impl Decision {
+    /// What it came to.
+    pub(crate) fn ending(&self) -> Ending {
+        match self.refused {
+            None if self.warned => Ending::Warned,
+            None if !self.delay.is_zero() => Ending::Delayed,
+            None => Ending::Allowed,
+            Some(Refused::Path(_)) => Ending::BadPath,
+            Some(Refused::Listed) => Ending::Listed,
+            Some(Refused::Banned(_)) => Ending::Banned,
+            Some(Refused::Cooldown(_)) => Ending::Cooldown,
+            Some(Refused::Edge | Refused::Inner) => Ending::Limited,
+        }
+    }
+
+    /// The limit that refused it, or else the tightest one that shows itself.
+    fn told(&self) -> Option<(&'static str, Layer)> {
+        match self.refusal().map(|refusal| refusal.reason) {
+            Some(Reason::Limit(by)) => Some((by.limit, by.layer)),
+            Some(_) => None,
+            None => self.quota().map(|quota| (quota.limit, quota.layer)),
+        }
     }
 }
 

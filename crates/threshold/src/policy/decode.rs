@@ -3,11 +3,12 @@
 use serde_json::{Value as Json, json};
 use toml::de::DeValue;
 
-use super::report::Problem;
+use super::report::{Places, Problem};
 
 /// What a value is read with: the text for places, the environment, and what was wrong so far.
 pub(super) struct Reader<'a> {
     pub(super) text: &'a str,
+    pub(super) places: Places<'a>,
     pub(super) environment: &'a dyn Fn(&str) -> Option<String>,
     pub(super) problems: Vec<Problem>,
 }
@@ -55,7 +56,7 @@ impl Reader<'_> {
         what: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let problem = Problem::at(self.text, at, field, what.into(), remedy.into());
+        let problem = Problem::at(self.places.find(at), field, what.into(), remedy.into());
         self.problems.push(problem);
     }
 
@@ -110,7 +111,7 @@ impl<'a> Node<'a> {
 impl<T: Decode> Decode for Placed<T> {
     fn decode(node: &Node<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let value = T::decode(node, reader)?;
-        let place = super::report::place(reader.text, node.at);
+        let place = reader.places.find(node.at);
         Some(Self { value, at: node.at, place, field: node.field.clone() })
     }
 
@@ -266,7 +267,7 @@ impl<T: Decode> Decode for Named<T> {
                 let placed = Placed {
                     value: name.get_ref().to_string(),
                     at: name.span().start,
-                    place: super::report::place(reader.text, name.span().start),
+                    place: reader.places.find(name.span().start),
                     field: child.field.clone(),
                 };
                 Some((placed, T::decode(&child, reader)?))

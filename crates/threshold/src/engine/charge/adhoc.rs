@@ -7,8 +7,8 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 use threshold_core::{
-    Algorithm, AlgorithmKind, Batch, Clock, Key, Ledger, LimitError, LimitId, Outcome, Rate, Retry, Span,
-    Step, Store, StoreError, Subject,
+    Algorithm, AlgorithmKind, Batch, Clock, Key, Ledger, LimitError, LimitId, Outcome, Rate, Retry, Source,
+    Span, Step, Store, StoreError, Subject,
 };
 
 use super::ChargeError;
@@ -165,6 +165,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return None;
         }
         let (_, verdict) = self.store.apply_one_at_once(&charge.step)?;
+        self.tally_charge(verdict.admitted(), Source::Exact);
         Some(AdhocCharged {
             retry: verdict.retry,
             capacity: verdict.limit,
@@ -179,7 +180,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ///
     /// If the store could make no decision.
     pub async fn charge_adhoc(&self, charge: &AdhocCharge) -> Result<AdhocCharged, StoreError> {
-        Ok(AdhocCharged::new(&self.store.apply(&charge.batch()).await?))
+        let outcome = self.store.apply(&charge.batch()).await?;
+        self.tally_charge(outcome.admitted(), outcome.source);
+        Ok(AdhocCharged::new(&outcome))
     }
 
     /// What [`charge_adhoc`](Self::charge_adhoc) would answer now; charges nothing.

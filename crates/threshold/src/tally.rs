@@ -1,0 +1,396 @@
+//! Tally: what decisions came to, in numbers, for whoever watches a server.
+//!
+//! It never holds up a decision and never grows with the number of clients: counters are each thread's own, and those who
+//! are refused most are kept in [sketches](Top) of a fixed size.
+
+mod latency;
+mod top;
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use threshold_core::{Source, SubjectId, Timestamp};
+
+use crate::policy::Layer;
+
+pub use latency::{Latencies, Stage};
+pub use top::{Most, Top};
+
+/// Enough that two threads seldom share one.
+const SHARDS: usize = 16;
+/// One decision in so many is timed.
+const SAMPLED: u32 = 32;
+/// How many tenants, endpoints and addresses are told apart.
+const KEPT: usize = 512;
+const MINUTE: u64 = 60_000_000;
+
+/// Counts what decisions came to.
+pub struct Tally {
+    shards: Box<[Shard]>,
+    /// Who was refused most, since the start.
+    tenants: Top<String>,
+    endpoints: Top<String>,
+    addresses: Top<SubjectId>,
+    /// Refusals by limit: as many as policies have had.
+    limits: Mutex<Vec<(&'static str, Layer, u64)>>,
+    /// The addresses of this minute.
+    minute: Mutex<Minute>,
+    latencies: Latencies,
+}
+
+/// The counters of one thread or a few. Nobody else's are in the same line of memory.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
+    outcomes: [AtomicU64; Ending::ALL.len()],
+    sources: [AtomicU64; Source::ALL.len()],
+    layers: [AtomicU64; Layer::ALL.len()],
+}
+
+struct Minute {
+    number: u64,
+    addresses: Top<SubjectId>,
+    /// The most refusals of one address in the minute before.
+    before: u64,
+}
+
+/// What a decision came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Ending {
+    /// It passed.
+    Allowed = 0,
+    /// It passed with a warning.
+    Warned = 1,
+    /// It passed and was held back.
+    Delayed = 2,
+    /// A limit refused it.
+    Limited = 3,
+    /// A ban refused it.
+    Banned = 4,
+    /// A cooldown refused it.
+    Cooldown = 5,
+    /// A list refused it.
+    Listed = 6,
+    /// Its path could not be read.
+    BadPath = 7,
+}
+
+impl Ending {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Allowed,
+        Self::Warned,
+        Self::Delayed,
+        Self::Limited,
+        Self::Banned,
+        Self::Cooldown,
+        Self::Listed,
+        Self::BadPath,
+    ];
+
+    /// Its name, as a label.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Warned => "warned",
+            Self::Delayed => "delayed",
+            Self::Limited => "limited",
+            Self::Banned => "banned",
+            Self::Cooldown => "cooldown",
+            Self::Listed => "listed",
+            Self::BadPath => "bad_path",
+        }
+    }
+
+    /// True if the request did not pass.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        !matches!(self, Self::Allowed | Self::Warned | Self::Delayed)
+    }
+}
+
+/// What is known of a refusal.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// The limit and its layer, if one refused it.
+    pub limit: Option<(&'static str, Layer)>,
+    /// The tenant, as far as it is believed.
+    pub tenant: Option<&'a str>,
+    /// What was asked for: the route's name where it has one.
+    pub endpoint: &'a str,
+    /// Where it came from.
+    pub address: SubjectId,
+}
+
+/// One decision, for whoever watches them one by one.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// What it came to.
+    pub ending: Ending,
+    /// Where the answer came from.
+    pub source: Source,
+    /// The limit that refused it, or that is tightest, and its layer.
+    pub limit: Option<(&'static str, Layer)>,
+    /// The tenant, as far as it is believed.
+    pub tenant: Option<&'a str>,
+    /// The user, if it has proven to be one.
+    pub user: Option<SubjectId>,
+    /// What was asked for: the route's name where it has one.
+    pub endpoint: &'a str,
+    /// The address, as far as it may be shown.
+    pub address: String,
+}
+
+/// Watches decisions one by one.
+pub trait Watcher: Send + Sync {
+    /// True if somebody wants to see decisions that came to `ending`. It is asked for each, so it should not take long.
+    fn wants(&self, ending: Ending) -> bool;
+
+    /// Sees one. It is called while a decision is made.
+    fn see(&self, seen: &Seen<'_>);
+}
+
+/// All counters at one moment. They only grow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Decisions by what they came to, in the order of [`Ending::ALL`].
+    pub endings: [u64; Ending::ALL.len()],
+    /// Decisions by where they came from, in the order of [`Source::ALL`].
+    pub sources: [u64; Source::ALL.len()],
+    /// Refusals by layer, in the order of [`Layer::ALL`].
+    pub layers: [u64; Layer::ALL.len()],
+    /// Refusals by limit.
+    pub limits: Vec<(&'static str, Layer, u64)>,
+}
+
+impl Totals {
+    /// How many decisions there were.
+    #[must_use]
+    pub fn decisions(&self) -> u64 {
+        self.endings.iter().sum()
+    }
+
+    /// How many of them were refusals.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        let each = Ending::ALL.iter().zip(self.endings);
+        each.filter(|(ending, _)| ending.is_refusal()).map(|(_, count)| count).sum()
+    }
+}
+
+thread_local! {
+    static PLACE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static TURN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The place of this thread among the shards.
+#[inline]
+fn place() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    PLACE.with(|place| match place.get() {
+        usize::MAX => {
+            let new = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            place.set(new);
+            new
+        }
+        known => known,
+    })
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Tally {
+    /// Nothing was counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            tenants: Top::new(KEPT),
+            endpoints: Top::new(KEPT),
+            addresses: Top::new(KEPT),
+            limits: Mutex::default(),
+            minute: Mutex::new(Minute { number: 0, addresses: Top::new(KEPT), before: 0 }),
+            latencies: Latencies::default(),
+        }
+    }
+
+    /// True for one decision in some: those are timed.
+    #[inline]
+    pub fn samples(&self) -> bool {
+        TURN.with(|turn| {
+            let next = turn.get().wrapping_add(1);
+            turn.set(next);
+            next.is_multiple_of(SAMPLED)
+        })
+    }
+
+    /// Counts one decision.
+    #[inline]
+    pub fn count(&self, ending: Ending, source: Source) {
+        let shard = &self.shards[place()];
+        shard.sources[source as usize].fetch_add(1, Ordering::Relaxed);
+        shard.outcomes[ending as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a refusal, beside [`count`](Self::count).
+    pub fn block(&self, blocked: &Blocked<'_>) {
+        if let Some((limit, layer)) = blocked.limit {
+            self.shards[place()].layers[layer as usize].fetch_add(1, Ordering::Relaxed);
+            self.count_limit(limit, layer);
+        }
+        if let Some(tenant) = blocked.tenant {
+            self.tenants.count(tenant);
+        }
+        self.endpoints.count(blocked.endpoint);
+        self.addresses.count(&blocked.address);
+        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        minute.turn(blocked.at.as_micros() / MINUTE);
+        minute.addresses.count(&blocked.address);
+    }
+
+    fn count_limit(&self, limit: &'static str, layer: Layer) {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        match limits.iter_mut().find(|(known, of, _)| *known == limit && *of == layer) {
+            Some((_, _, count)) => *count += 1,
+            None => limits.push((limit, layer, 1)),
+        }
+    }
+
+    /// How long stages took, of those decisions that were timed.
+    #[must_use]
+    pub const fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// All counters.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            limits: self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            ..Totals::default()
+        };
+        for shard in &self.shards {
+            add(&mut totals.endings, &shard.outcomes);
+            add(&mut totals.sources, &shard.sources);
+            add(&mut totals.layers, &shard.layers);
+        }
+        totals
+    }
+
+    /// The tenants that were refused most, the first of them first.
+    #[must_use]
+    pub fn top_tenants(&self, most: usize) -> Vec<Most<String>> {
+        self.tenants.most(most)
+    }
+
+    /// The endpoints that refused most.
+    #[must_use]
+    pub fn top_endpoints(&self, most: usize) -> Vec<Most<String>> {
+        self.endpoints.most(most)
+    }
+
+    /// The addresses that were refused most.
+    #[must_use]
+    pub fn top_addresses(&self, most: usize) -> Vec<Most<SubjectId>> {
+        self.addresses.most(most)
+    }
+
+    /// The most refusals of one address within this minute or the one before, at `now`.
+    #[must_use]
+    pub fn busiest_address(&self, now: Timestamp) -> u64 {
+        let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        minute.turn(now.as_micros() / MINUTE);
+        minute.busiest().max(minute.before)
+    }
+}
+
+impl Minute {
+    /// Begins another minute, if it is another.
+    fn turn(&mut self, number: u64) {
+        if number > self.number {
+            self.before = if number == self.number + 1 { self.busiest() } else { 0 };
+            (self.number, self.addresses) = (number, Top::new(KEPT));
+        }
+    }
+
+    fn busiest(&self) -> u64 {
+        self.addresses.most(1).first().map_or(0, Most::at_least)
+    }
+}
+
+fn add<const N: usize>(totals: &mut [u64; N], counters: &[AtomicU64; N]) {
+    totals.iter_mut().zip(counters).for_each(|(total, counter)| *total += counter.load(Ordering::Relaxed));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use threshold_core::SubjectKind;
+
+    fn blocked(address: u64, second: u64) -> Blocked<'static> {
+        Blocked {
+            at: Timestamp::from_micros(second * 1_000_000),
+            limit: Some(("api", Layer::User)),
+            tenant: Some("acme"),
+            endpoint: "search",
+            address: SubjectId::from_raw(SubjectKind::Address, [address, !address]),
+        }
+    }
+
+    #[test]
+    fn every_thread_counts() {
+        let tally = Tally::new();
+        std::thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        tally.count(Ending::Allowed, Source::Leased);
+                        tally.count(Ending::Banned, Source::Local);
+                        tally.block(&blocked(1, 60));
+                    }
+                });
+            }
+        });
+        let totals = tally.totals();
+        assert_eq!((totals.decisions(), totals.refused()), (40_000, 20_000));
+        assert_eq!(totals.sources.iter().sum::<u64>(), 40_000);
+        assert_eq!(totals.layers, [0, 0, 20_000, 0]);
+        assert_eq!(totals.limits, [("api", Layer::User, 20_000)]);
+        assert_eq!(tally.top_tenants(3)[0], Most { key: "acme".to_owned(), count: 20_000, error: 0 });
+    }
+
+    #[test]
+    fn one_address_among_many_is_seen_for_a_minute_and_the_next() {
+        let tally = Tally::new();
+        for other in 0..100_000 {
+            tally.block(&blocked(other, 120));
+            if other % 1_000 == 0 {
+                tally.block(&blocked(7, 120));
+            }
+        }
+        let at = |second: u64| tally.busiest_address(Timestamp::from_micros(second * 1_000_000));
+        assert_eq!(at(121), 101);
+        assert_eq!(at(180), 101);
+        assert_eq!(at(240), 0);
+        assert!(tally.top_addresses(1_000).len() <= KEPT);
+    }
+
+    #[test]
+    fn some_decisions_are_timed() {
+        let tally = Tally::new();
+        let timed = (0..3_200).filter(|_| tally.samples()).count();
+        assert_eq!(timed, 100);
+    }
+}
