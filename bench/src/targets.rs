@@ -97,7 +97,14 @@ fn four_layers(report: &Report) -> Vec<Target> {
         let title = format!("four layers with standing, {}: time ÷ without", count(threads));
         must(title, ratio(report, cell, layers::STANDING, layers::LAYERS), Bound::AtMost(1.1))
     };
-    thread_counts().into_iter().flat_map(|threads| [line(threads), standing(threads)]).collect()
+    let watched = |threads: usize| {
+        let cell = (layers::PATTERN, report.settings.medium, threads);
+        let title = format!("four layers with metrics, events and archive, {}: time ÷ without", count(threads));
+        let ratio = ratio(report, cell, layers::WATCHED, layers::LAYERS);
+        both(title, ratio, Bound::AtMost(1.15), Bound::AtMost(1.05))
+    };
+    let each = |threads| [line(threads), standing(threads), watched(threads)];
+    thread_counts().into_iter().flat_map(each).collect()
 }
 
 fn bytes(report: &Report) -> [Target; 2] {

@@ -5,12 +5,14 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use threshold::engine::{Decision, Engine, Extras, Rules, Secrets};
+use threshold::figures::{Ending, Figures, Seen, Watcher};
 use threshold::identify::{Facts, Identity};
 use threshold::ledger::{Change, Entry, SanctionKind};
 use threshold::policy::Policy;
+use threshold::usage::Usage;
 use threshold::{MemoryStore, RateLimiter, Secret, Span};
 
 use crate::Outcome;
@@ -27,6 +29,7 @@ pub(crate) const PATTERN: &str = "layers-at-hand";
 pub(crate) const SINGLE: &str = "one limit";
 pub(crate) const LAYERS: &str = "four layers";
 pub(crate) const STANDING: &str = "four layers with standing";
+pub(crate) const WATCHED: &str = "four layers, watched";
 
 /// So many others have something held against them while the clients ask: one for every hundred of those.
 const SINNERS: usize = 10_000;
@@ -81,6 +84,9 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     let store = store()?;
     let engine = engine(POLICY, &store)?;
     let standing = engine_with_standing(&store)?;
+    // Counted, archived, and shown to whoever listens, which nobody does: as a server is when all is switched on.
+    let usage = Arc::new(Usage::new(1 << 22));
+    let watched = engine_watched(&store, &usage)?;
     let charged = progress::step("layers: filling", || {
         let mut decision = Decision::default();
         let mut numbered = keys.iter().map(|key| (number(key), key.as_str()));
@@ -95,6 +101,7 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
         one_limit(&single, &asked),
         four_layers(LAYERS, &engine, &asked),
         four_layers(STANDING, &standing, &asked),
+        four_layers(WATCHED, &watched, &asked),
     ];
     for plan in &plans {
         report.cells.push(compare(plan, &contenders, args)?);
@@ -107,6 +114,23 @@ fn engine(policy: &str, store: &MemoryStore) -> Outcome<Engine> {
     let policy = Policy::read("layers.toml", policy, &|_| None)?;
     let rules = Rules::new(&policy, &secrets, &|_| None)?;
     Ok(Engine::new(rules, secrets, store.clone(), store.clone()))
+}
+
+/// The same policy, with everything counted.
+fn engine_watched(store: &MemoryStore, usage: &Arc<Usage>) -> Outcome<Engine> {
+    let engine = engine(POLICY, store)?.measured(Arc::new(Figures::new()));
+    Ok(engine.watched(Arc::new(Nobody)).tracking(Arc::clone(usage)))
+}
+
+/// Nobody listens.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn wants(&self, _: Ending) -> bool {
+        false
+    }
+
+    fn see(&self, _: &Seen<'_>) {}
 }
 
 /// The same policy with a ladder and reputation, where many others are banned.

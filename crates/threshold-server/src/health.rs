@@ -118,6 +118,21 @@ impl Health {
         self.refused.store(true, Ordering::Release);
     }
 
+    /// Whether each component answers, as far as there is one.
+    pub(crate) fn components(&self) -> Vec<(&'static str, bool)> {
+        let Report { store, cache, ledger, archive, .. } = self.report();
+        let all = [("store", store), ("cache", cache), ("ledger", ledger), ("archive", archive)];
+        all.into_iter()
+            .filter(|(_, state)| *state != "none")
+            .map(|(name, state)| (name, state == "ok"))
+            .collect()
+    }
+
+    /// How many policies have been in force, and whether the one in force is that of its file.
+    pub(crate) fn policies(&self) -> (u64, bool) {
+        (self.policies.load(Ordering::Acquire), !self.refused.load(Ordering::Acquire))
+    }
+
     pub(crate) fn report(&self) -> Report {
         let (started, stopping) =
             (self.started.load(Ordering::Acquire), self.stopping.load(Ordering::Acquire));

@@ -31,9 +31,9 @@ use threshold_store::node::{Breaker, BreakerSettings};
 use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 
 use crate::event::Event;
+use crate::figures::{Figures, Stage, Watcher};
 use crate::identify::{Facts, Identity};
 use crate::route::Path;
-use crate::tally::{Stage, Tally, Watcher};
 use crate::usage::Usage;
 use decide::{Asked, Refused};
 use meet::obey;
@@ -53,7 +53,7 @@ pub use overrides::{Override, OverrideError};
 pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, MessageAsks, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
-pub use standings::Held;
+pub use standings::{Held, SanctionsInForce};
 pub use subject::{Origin, Subjects};
 
 /// Makes decisions by a policy, over a store and a ledger.
@@ -84,7 +84,7 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     /// Who counts requests by subject.
     usage: Option<Arc<Usage>>,
     /// Who counts decisions by what they came to.
-    tally: Option<Arc<Tally>>,
+    figures: Option<Arc<Figures>>,
     /// Who watches them one by one.
     watcher: Option<Arc<dyn Watcher>>,
 }
@@ -158,7 +158,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             receipts: UniqueIds::new(),
             listener: None,
             usage: None,
-            tally: None,
+            figures: None,
             watcher: None,
         }
     }
@@ -182,10 +182,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { usage: Some(usage), ..self }
     }
 
-    /// The same engine, counting in `tally` what every decision came to. Without one that costs nothing.
+    /// The same engine, counting in `figures` what every decision came to. Without one that costs nothing.
     #[must_use]
-    pub fn tallying(self, tally: Arc<Tally>) -> Self {
-        Self { tally: Some(tally), ..self }
+    pub fn measured(self, figures: Arc<Figures>) -> Self {
+        Self { figures: Some(figures), ..self }
     }
 
     /// The same engine, showing decisions to `watcher`, one by one.
@@ -274,12 +274,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ) -> Result<(), StoreError> {
         let began = self.edge.now();
         decision.begin(began, asking.identity);
-        let timed = self.tally.as_deref().filter(|tally| tally.samples());
+        let timed = self.figures.as_deref().filter(|figures| figures.samples());
         if self.arrive(state, &asking, decision) {
             let asked = timed.map(|_| self.edge.now());
             decision.inner.outcome = self.store.apply(&decision.inner.plan.batch).await?;
-            if let (Some(tally), Some(asked)) = (timed, asked) {
-                tally.latencies().add(Stage::Store, self.edge.now().since(asked));
+            if let (Some(figures), Some(asked)) = (timed, asked) {
+                figures.latencies().add(Stage::Store, self.edge.now().since(asked));
             }
             // Refusals are rare, and what they wait for is large: it is taken from the heap when it is needed.
             if decision.conclude() {
@@ -293,8 +293,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         } else if decision.refused_at_edge() {
             Box::pin(self.mind_inner(decision)).await?;
         }
-        if let Some(tally) = timed {
-            tally.latencies().add(Stage::Decide, self.edge.now().since(began));
+        if let Some(figures) = timed {
+            figures.latencies().add(Stage::Decide, self.edge.now().since(began));
         }
         self.record(state, &asking, decision);
         Ok(())

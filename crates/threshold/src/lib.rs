@@ -22,12 +22,13 @@
 mod decision;
 pub mod engine;
 pub mod event;
+pub mod figures;
 pub mod identify;
 pub mod login;
 pub mod policy;
 mod rate_limiter;
 pub mod route;
-pub mod tally;
+
 pub mod usage;
 
 pub use decision::{ConsumeError, Decision};

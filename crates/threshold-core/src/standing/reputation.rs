@@ -197,6 +197,9 @@ impl Score {
 }
 
 impl Violation {
+    /// All of them, the worst last.
+    pub const ALL: [Self; 3] = [Self::RateExceeded, Self::SuspiciousPattern, Self::BurstAttack];
+
     /// The kind of a violation where `attempted` requests met a base limit of `count`: measured against the limit as the
     /// policy has it, so that a limit which a bad reputation has tightened breeds no further violations.
     #[must_use]

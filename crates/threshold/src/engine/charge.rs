@@ -166,7 +166,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub async fn charge(&self, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
         let mut charging = self.charging(charges)?;
         charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
-        self.tally_charge(charging.asked.outcome.admitted(), charging.asked.outcome.source);
+        self.count_charge(charging.asked.outcome.admitted(), charging.asked.outcome.source);
         if !charging.asked.outcome.admitted()
             && let Some(gates) = charging.asked.close()
         {

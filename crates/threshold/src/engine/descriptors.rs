@@ -148,7 +148,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
         let done = *judged && looked.is_none() && (asked.outcome.admitted() || asked.close().is_none());
         if done {
-            self.tally_charge(decision.allowed(), decision.source());
+            self.count_charge(decision.allowed(), decision.source());
         }
         Ok(done)
     }
@@ -177,7 +177,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if let Some(looked) = looked {
             looked.outcome = self.store.peek(&looked.plan.batch).await?;
         }
-        self.tally_charge(decision.allowed(), decision.source());
+        self.count_charge(decision.allowed(), decision.source());
         Ok(())
     }
 

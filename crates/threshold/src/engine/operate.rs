@@ -16,9 +16,11 @@ use threshold_core::{
 
 use super::overrides::{self, Override, OverrideError, Overrides};
 use super::rules::{Frame, ReloadError, Rule, Rules};
-use super::standings::{Counting, Held};
+use super::standings::{Counting, Held, SanctionsInForce};
 use super::subject::Subjects;
 use super::{Engine, State};
+use threshold_store::MemoryStats;
+
 use crate::event::Event;
 
 /// Tells the paces of connections from all other keys.
@@ -156,6 +158,18 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// How many subjects something is held against, and how many could not be kept in memory for want of room.
     pub fn standing_figures(&self) -> (usize, usize) {
         self.standings.figures()
+    }
+
+    /// How many sanctions of each kind are in force.
+    #[must_use]
+    pub fn sanctions_in_force(&self) -> SanctionsInForce {
+        self.standings.in_force(self.edge.now())
+    }
+
+    /// What the edge's limits take of memory.
+    #[must_use]
+    pub fn edge_stats(&self) -> MemoryStats {
+        self.edge.stats()
     }
 
     /// Names subjects as the ledger knows them, under the secret of now.

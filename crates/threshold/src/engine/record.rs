@@ -9,9 +9,9 @@ use super::select::Role;
 use super::subject::{Asker, SubjectKeys};
 use super::{Asking, Engine, State};
 use crate::event::shown_address;
+use crate::figures::{Blocked, Ending, Seen, Watcher};
 use crate::policy::Layer;
 use crate::route::Path;
-use crate::tally::{Blocked, Ending, Seen, Watcher};
 use crate::usage::{Counted, EVERY_REQUEST, LONGEST_WINDOW, Usage};
 
 /// Who asks, as the ledger knows them: worked out when they are needed, and once.
@@ -31,11 +31,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             self.count(usage, (state, asking), decision);
         }
         let ending = decision.ending();
-        if let Some(tally) = &self.tally {
-            tally.count(ending, decision.source());
+        if let Some(figures) = &self.figures {
+            figures.count(ending, decision.source());
         }
         let watcher = self.watcher.as_deref().filter(|watcher| watcher.wants(ending));
-        if watcher.is_some() || (ending.is_refusal() && self.tally.is_some()) {
+        if watcher.is_some() || (ending.is_refusal() && self.figures.is_some()) {
             self.show((state, asking), decision, watcher);
         }
     }
@@ -56,10 +56,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let endpoint = matched.and_then(|route| frame.routes.names().nth(route)).unwrap_or(UNMATCHED);
         let (at, ending, limit) = (decision.at, decision.ending(), decision.told());
         let keys = self.subject_keys.current();
-        if let Some(tally) = self.tally.as_deref().filter(|_| ending.is_refusal()) {
+        if let Some(figures) = self.figures.as_deref().filter(|_| ending.is_refusal()) {
             let refused = limit.filter(|_| ending == Ending::Limited);
             let (tenant, address) = (asker.tenant(), asker.address_id(keys));
-            tally.block(&Blocked { at, limit: refused, tenant, endpoint, address });
+            figures.block(&Blocked { at, limit: refused, tenant, endpoint, address });
         }
         let Some(watcher) = watcher else { return };
         let subjects = self.subject_keys.current_subjects(frame.ipv6_prefix);
@@ -78,9 +78,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
 
     /// Counts what was charged to whom the caller names.
     #[inline]
-    pub(super) fn tally_charge(&self, admitted: bool, source: Source) {
-        if let Some(tally) = &self.tally {
-            tally.count(if admitted { Ending::Allowed } else { Ending::Limited }, source);
+    pub(super) fn count_charge(&self, admitted: bool, source: Source) {
+        if let Some(figures) = &self.figures {
+            figures.count(if admitted { Ending::Allowed } else { Ending::Limited }, source);
         }
     }
 

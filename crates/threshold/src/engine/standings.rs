@@ -60,6 +60,9 @@ struct Entry {
     held: Held,
 }
 
+/// How many sanctions are in force, in the order of [`SanctionKind::ALL`].
+pub type SanctionsInForce = [u64; SanctionKind::ALL.len()];
+
 /// What still counts, and by which rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Counting<'a> {
@@ -140,6 +143,13 @@ impl Standings {
         (users + addresses, some + others)
     }
 
+    /// How many sanctions of each kind are in force at `now`.
+    pub(crate) fn in_force(&self, now: Timestamp) -> SanctionsInForce {
+        let mut all = [0; SanctionKind::ALL.len()];
+        [&self.users, &self.addresses].into_iter().for_each(|table| table.add_in_force(now, &mut all));
+        all
+    }
+
     /// Takes over what a ledger says of a subject's strikes and reputation.
     pub(crate) fn stand(&self, standing: &Standing, counting: &Counting<'_>) {
         self.table(standing.subject.kind()).stand(standing, counting);
@@ -169,6 +179,15 @@ impl Standings {
 }
 
 impl Table {
+    /// Adds how many sanctions of each kind are in force at `now`.
+    fn add_in_force(&self, now: Timestamp, all: &mut SanctionsInForce) {
+        for shard in &self.shards {
+            for entry in &shard.read().unwrap_or_else(PoisonError::into_inner).entries {
+                all.iter_mut().zip(entry.held.ends).for_each(|(count, end)| *count += u64::from(now < end));
+            }
+        }
+    }
+
     /// Room for `most` subjects.
     fn new(most: usize) -> Self {
         Self {

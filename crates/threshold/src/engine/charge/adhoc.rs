@@ -165,7 +165,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return None;
         }
         let (_, verdict) = self.store.apply_one_at_once(&charge.step)?;
-        self.tally_charge(verdict.admitted(), Source::Exact);
+        self.count_charge(verdict.admitted(), Source::Exact);
         Some(AdhocCharged {
             retry: verdict.retry,
             capacity: verdict.limit,
@@ -181,7 +181,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// If the store could make no decision.
     pub async fn charge_adhoc(&self, charge: &AdhocCharge) -> Result<AdhocCharged, StoreError> {
         let outcome = self.store.apply(&charge.batch()).await?;
-        self.tally_charge(outcome.admitted(), outcome.source);
+        self.count_charge(outcome.admitted(), outcome.source);
         Ok(AdhocCharged::new(&outcome))
     }
 

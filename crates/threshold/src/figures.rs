@@ -1,4 +1,4 @@
-//! Tally: what decisions came to, in numbers, for whoever watches a server.
+//! Figures: what decisions came to, in numbers, for whoever watches a server.
 //!
 //! It never holds up a decision and never grows with the number of clients: counters are each thread's own, and those who
 //! are refused most are kept in [sketches](Top) of a fixed size.
@@ -27,7 +27,7 @@ const KEPT: usize = 512;
 const MINUTE: u64 = 60_000_000;
 
 /// Counts what decisions came to.
-pub struct Tally {
+pub struct Figures {
     shards: Box<[Shard]>,
     /// Who was refused most, since the start.
     tenants: Top<String>,
@@ -205,13 +205,13 @@ fn place() -> usize {
     })
 }
 
-impl Default for Tally {
+impl Default for Figures {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Tally {
+impl Figures {
     /// Nothing was counted yet.
     #[must_use]
     pub fn new() -> Self {
@@ -351,46 +351,46 @@ mod tests {
 
     #[test]
     fn every_thread_counts() {
-        let tally = Tally::new();
+        let figures = Figures::new();
         std::thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {
                     for _ in 0..1_000 {
-                        tally.count(Ending::Allowed, Source::Leased);
-                        tally.count(Ending::Banned, Source::Local);
-                        tally.block(&blocked(1, 60));
+                        figures.count(Ending::Allowed, Source::Leased);
+                        figures.count(Ending::Banned, Source::Local);
+                        figures.block(&blocked(1, 60));
                     }
                 });
             }
         });
-        let totals = tally.totals();
+        let totals = figures.totals();
         assert_eq!((totals.decisions(), totals.refused()), (40_000, 20_000));
         assert_eq!(totals.sources.iter().sum::<u64>(), 40_000);
         assert_eq!(totals.layers, [0, 0, 20_000, 0]);
         assert_eq!(totals.limits, [("api", Layer::User, 20_000)]);
-        assert_eq!(tally.top_tenants(3)[0], Most { key: "acme".to_owned(), count: 20_000, error: 0 });
+        assert_eq!(figures.top_tenants(3)[0], Most { key: "acme".to_owned(), count: 20_000, error: 0 });
     }
 
     #[test]
     fn one_address_among_many_is_seen_for_a_minute_and_the_next() {
-        let tally = Tally::new();
+        let figures = Figures::new();
         for other in 0..100_000 {
-            tally.block(&blocked(other, 120));
+            figures.block(&blocked(other, 120));
             if other % 1_000 == 0 {
-                tally.block(&blocked(7, 120));
+                figures.block(&blocked(7, 120));
             }
         }
-        let at = |second: u64| tally.busiest_address(Timestamp::from_micros(second * 1_000_000));
+        let at = |second: u64| figures.busiest_address(Timestamp::from_micros(second * 1_000_000));
         assert_eq!(at(121), 101);
         assert_eq!(at(180), 101);
         assert_eq!(at(240), 0);
-        assert!(tally.top_addresses(1_000).len() <= KEPT);
+        assert!(figures.top_addresses(1_000).len() <= KEPT);
     }
 
     #[test]
     fn some_decisions_are_timed() {
-        let tally = Tally::new();
-        let timed = (0..3_200).filter(|_| tally.samples()).count();
+        let figures = Figures::new();
+        let timed = (0..3_200).filter(|_| figures.samples()).count();
         assert_eq!(timed, 100);
     }
 }

@@ -1,0 +1,246 @@
+//! Metrics: what the server counts, as Prometheus reads it.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `page` | the two text formats |
+//! | `counts` | events, in numbers |
+//!
+//! Every series is one of a policy's limits, or one of a fixed list, or one of the ten who were refused most: their number
+//! does not grow with that of clients.
+
+mod counts;
+mod page;
+
+use std::sync::Arc;
+
+use threshold::engine::SanctionsInForce;
+use threshold::figures::{Ending, Figures, Latencies, Most, Stage, Totals};
+use threshold::ledger::SanctionKind;
+use threshold::node::{ComponentState, ComponentStats, NodeStats};
+use threshold::policy::Layer;
+use threshold::{Clock as _, MemoryStats, Source, SystemClock};
+
+use crate::engine::Engine;
+use crate::health::Health;
+
+pub(crate) use counts::Counts;
+pub(crate) use page::Format;
+use page::{Buckets, Label, Page, seconds};
+
+/// How many of those who were refused most are shown.
+const TOP: usize = 10;
+
+/// Whatever the server counts.
+pub(crate) struct Metrics {
+    pub(crate) figures: Arc<Figures>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) stores: Stores,
+    /// Connections and requests in flight of the gateway.
+    pub(crate) gateway: Option<Box<dyn Fn() -> (usize, u64) + Send + Sync>>,
+    /// Rows that wait to be archived, the room for them, and what found none since the start.
+    pub(crate) archive: Option<Box<dyn Fn() -> (usize, usize, u64) + Send + Sync>>,
+    pub(crate) clock: SystemClock,
+}
+
+/// What stores tell of themselves.
+#[derive(Default)]
+pub(crate) struct Stores {
+    /// The store, if it is memory.
+    pub(crate) memory: Option<Box<dyn Fn() -> MemoryStats + Send + Sync>>,
+    /// The node before a shared one.
+    pub(crate) node: Option<Box<dyn Fn() -> NodeStats + Send + Sync>>,
+}
+
+impl Metrics {
+    /// The page, as of now.
+    pub(crate) fn page(&self, format: Format) -> String {
+        let mut page = Page::new(format);
+        let totals = self.figures.totals();
+        decisions(&mut page, &totals);
+        refused_most(&mut page, &self.figures);
+        let busiest = self.figures.busiest_address(self.clock.now());
+        let help = "The most refusals of one address within this minute or the one before.";
+        page.gauge("threshold_busiest_address_blocks", help, [(vec![], busiest)]);
+        latencies(&mut page, self.figures.latencies());
+        self.events(&mut page);
+        sanctions(&mut page, &self.engine.sanctions_in_force());
+        self.components(&mut page);
+        self.memory(&mut page);
+        self.rest(&mut page);
+        page.finish()
+    }
+
+    fn events(&self, page: &mut Page) {
+        let violations = self.counts.violations().map(|(kind, count)| (vec![("type", kind.name())], count));
+        page.counter("threshold_violations", "Strikes, by the kind of violation.", violations);
+        let sanctions = self.counts.sanctions().map(|(kind, count)| (vec![("kind", kind.name())], count));
+        page.counter("threshold_sanctions", "Sanctions imposed or extended, by kind.", sanctions);
+        let others = self.counts.others().map(|(other, count)| (vec![("event", other.name())], count));
+        page.counter("threshold_events", "Other events, by name.", others);
+    }
+
+    fn components(&self, page: &mut Page) {
+        let up =
+            self.health.components().into_iter().map(|(name, up)| (vec![("component", name)], u8::from(up)));
+        page.gauge("threshold_component_up", "Whether a component answers.", up.collect::<Vec<_>>());
+        let Some(stats) = self.stores.node.as_ref().map(|node| node()) else { return };
+        node(page, &stats);
+    }
+
+    fn memory(&self, page: &mut Page) {
+        let edge = Some(("edge", self.engine.edge_stats()));
+        let store = self.stores.memory.as_ref().map(|stats| ("store", stats()));
+        let all: Vec<(&str, MemoryStats)> = edge.into_iter().chain(store).collect();
+        let each = |of: fn(&MemoryStats) -> u64| {
+            all.iter().map(move |(name, stats)| (vec![("store", *name)], of(stats))).collect::<Vec<_>>()
+        };
+        page.gauge("threshold_memory_keys", "Keys in memory.", each(|stats| stats.keys as u64));
+        page.gauge("threshold_memory_bytes", "Bytes that keys take.", each(|stats| stats.bytes as u64));
+        page.gauge(
+            "threshold_memory_max_bytes",
+            "Bytes that keys may take.",
+            each(|stats| stats.max_bytes as u64),
+        );
+        let shared = each(|stats| stats.shared_charges);
+        page.counter(
+            "threshold_memory_shared_charges",
+            "Charges to buckets that keys share for want of room.",
+            shared,
+        );
+        let (held, dropped) = self.engine.standing_figures();
+        page.gauge("threshold_subjects_held", "Subjects that something is held against.", [(vec![], held)]);
+        page.counter(
+            "threshold_subjects_dropped",
+            "Subjects for which there was no room.",
+            [(vec![], dropped)],
+        );
+    }
+
+    fn rest(&self, page: &mut Page) {
+        if let Some((connections, requests)) = self.gateway.as_ref().map(|load| load()) {
+            page.gauge("threshold_gateway_connections", "Connections of clients.", [(vec![], connections)]);
+            page.gauge("threshold_gateway_requests_in_flight", "Requests in flight.", [(vec![], requests)]);
+        }
+        if let Some((rows, room, dropped)) = self.archive.as_ref().map(|archive| archive()) {
+            page.gauge("threshold_archive_rows", "Rows that wait to be archived.", [(vec![], rows)]);
+            page.gauge("threshold_archive_room", "Rows that there is room for.", [(vec![], room)]);
+            page.counter(
+                "threshold_archive_dropped",
+                "What found no room in the archive.",
+                [(vec![], dropped)],
+            );
+        }
+        let (policies, current) = self.health.policies();
+        page.counter("threshold_policy_loads", "Policies that were put in force.", [(vec![], policies)]);
+        let help = "1 if the policy in force is the one in its file, 0 if that is broken.";
+        page.gauge("threshold_policy_current", help, [(vec![], u8::from(current))]);
+        let info = [(vec![("version", env!("CARGO_PKG_VERSION"))], 1)];
+        page.gauge("threshold_build_info", "What runs.", info);
+        let now = seconds(self.clock.now().as_micros());
+        page.gauge("threshold_time_seconds", "The server's clock.", [(vec![], now)]);
+    }
+}
+
+fn decisions(page: &mut Page, totals: &Totals) {
+    let endings = Ending::ALL.iter().zip(totals.endings);
+    let endings = endings.map(|(ending, count)| (vec![("outcome", ending.name())], count));
+    page.counter("threshold_decisions", "Decisions, by what they came to.", endings);
+    let sources = Source::ALL.iter().zip(totals.sources);
+    let sources = sources.map(|(source, count)| (vec![("source", source.name())], count));
+    page.counter("threshold_decisions_by_source", "Decisions, by where the answer came from.", sources);
+    let layers = Layer::ALL.iter().zip(totals.layers);
+    let layers = layers.map(|(layer, count)| (vec![("layer", layer.word())], count));
+    page.counter("threshold_blocks", "Requests that a limit refused, by its layer.", layers);
+    let limits = totals.limits.iter();
+    let limits =
+        limits.map(|(limit, layer, count)| (vec![("limit", *limit), ("layer", layer.word())], *count));
+    page.counter("threshold_limit_blocks", "Requests that a limit refused, by limit.", limits);
+}
+
+fn refused_most(page: &mut Page, figures: &Figures) {
+    let text = |most: &Most<String>| (most.key.clone(), most.at_least());
+    let tenants: Vec<_> = figures.top_tenants(TOP).iter().map(text).collect();
+    let endpoints: Vec<_> = figures.top_endpoints(TOP).iter().map(text).collect();
+    let addresses = figures.top_addresses(TOP);
+    let addresses: Vec<_> = addresses.iter().map(|most| (most.key.to_string(), most.at_least())).collect();
+    let mut top = |name: &str, label: &'static str, help: &str, all: &[(String, u64)]| {
+        let samples = all.iter().map(|(key, count)| (vec![(label, key.as_str()) as Label<'_>], *count));
+        page.gauge(name, help, samples.collect::<Vec<_>>());
+    };
+    top(
+        "threshold_top_blocked_tenants",
+        "tenant",
+        "Refusals of the tenants that were refused most.",
+        &tenants,
+    );
+    top(
+        "threshold_top_blocked_endpoints",
+        "endpoint",
+        "Refusals of the endpoints that refused most.",
+        &endpoints,
+    );
+    top(
+        "threshold_top_blocked_addresses",
+        "address",
+        "Refusals of the addresses that were refused most.",
+        &addresses,
+    );
+}
+
+fn latencies(page: &mut Page, latencies: &Latencies) {
+    let about = ("threshold_decision_duration_seconds", "How long decisions took, of one in 32.");
+    for (place, stage) in Stage::ALL.into_iter().enumerate() {
+        let (counts, micros) = latencies.read(stage);
+        let buckets = Buckets { first: place == 0, bounds: &Latencies::BOUNDS, counts: &counts, micros };
+        page.histogram(about, ("stage", stage.name()), &buckets);
+    }
+}
+
+fn sanctions(page: &mut Page, in_force: &SanctionsInForce) {
+    let each = SanctionKind::ALL.iter().zip(in_force);
+    let each = each.map(|(kind, count)| (vec![("kind", kind.name())], *count));
+    page.gauge("threshold_sanctions_active", "Sanctions in force, by kind.", each);
+}
+
+fn node(page: &mut Page, stats: &NodeStats) {
+    let strategy = [(vec![("strategy", stats.strategy.name())], 1)];
+    page.gauge("threshold_strategy", "What decisions are made by.", strategy);
+    let parts: Vec<(&str, ComponentStats)> =
+        std::iter::once(("store", stats.store)).chain(stats.cache.map(|cache| ("cache", cache))).collect();
+    let each = |of: fn(&ComponentStats) -> String| {
+        parts.iter().map(move |(name, stats)| (vec![("component", *name)], of(stats))).collect::<Vec<_>>()
+    };
+    let open = each(|stats| u8::from(stats.state != ComponentState::Up).to_string());
+    page.gauge("threshold_breaker_open", "1 while a component is not asked.", open);
+    page.counter(
+        "threshold_component_failures",
+        "Failures of a component.",
+        each(|stats| stats.failures.to_string()),
+    );
+    let latency = each(|stats| seconds(stats.latency.as_micros()));
+    page.gauge("threshold_component_latency_seconds", "How long a component took the last time.", latency);
+    let leases = stats.leases;
+    page.gauge("threshold_lease_keys", "Keys of which a slice is held.", [(vec![], leases.keys)]);
+    page.gauge("threshold_lease_tokens", "Tokens that are held.", [(vec![], leases.tokens)]);
+    page.counter("threshold_lease_requests", "Slices that were asked for.", [(vec![], leases.asked)]);
+    page.counter("threshold_lease_grants", "Slices that were granted.", [(vec![], leases.granted)]);
+    let help = "Tokens spent later than the store's clock allows; 0 while clocks keep their bound.";
+    page.counter("threshold_lease_overshoot", help, [(vec![], leases.overshoot)]);
+    page.counter(
+        "threshold_denial_cache_hits",
+        "Refusals known without asking.",
+        [(vec![], stats.denial_hits)],
+    );
+    page.counter(
+        "threshold_denial_cache_misses",
+        "Batches that had to be asked.",
+        [(vec![], stats.denial_misses)],
+    );
+    page.counter(
+        "threshold_degraded_decisions",
+        "Decisions made without their store.",
+        [(vec![], stats.degraded)],
+    );
+}
