@@ -504,7 +504,8 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         decision: &mut Decision,
     ) {
         let (state, asking) = (self.state.load(), Asking { facts, identity, extras });
-        decision.begin(self.edge.now(), identity);
+        let began = self.edge.now();
+        decision.begin(began, identity);
         if self.arrive(&state, &asking, decision) {
             let Asked { plan, outcome } = &mut decision.inner;
             self.store.apply_into(&plan.batch, decision.at, outcome);
@@ -518,6 +519,9 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
             operate::at_once(self.foresee(&state, &asking, until, decision));
         } else if decision.refused_at_edge() {
             operate::at_once(self.mind_inner(decision));
+        }
+        if let Some(figures) = self.figures.as_deref().filter(|figures| figures.samples()) {
+            figures.latencies().add(Stage::Decide, self.edge.now().since(began));
         }
         self.record(&state, &asking, decision);
     }
