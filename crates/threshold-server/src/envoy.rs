@@ -3,9 +3,13 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `yaml` | a file as a tree of values with their places |
+//! | `merge` | values that take over the fields of others |
 //! | `read` | that tree as descriptors, checked as the other service checks them |
+//! | `ids` | what limits are called, which their counts are kept by |
 //! | `write` | the descriptors as limits of a policy, with what could not be carried over |
 
+mod ids;
+mod merge;
 mod read;
 mod write;
 mod yaml;
@@ -14,9 +18,6 @@ use std::collections::HashMap;
 use std::fmt;
 
 use threshold::AlgorithmKind;
-
-/// The most limits that a policy has of these.
-const LIMITS: usize = 10_000;
 
 /// A file and what is in it.
 pub(crate) struct Source {
@@ -74,12 +75,5 @@ pub(crate) fn import(sources: &[Source], algorithm: Option<AlgorithmKind>) -> Re
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
-    let imported = write::policy(&domains, algorithm);
-    match domains.first() {
-        Some(first) if imported.limits > LIMITS => {
-            let what = format!("there are more than {LIMITS} limits in all");
-            Err(vec![first.place.remark(what, "leave the value out where all values have the same limit")])
-        }
-        _ => Ok(imported),
-    }
+    write::policy(&domains, algorithm).map_err(|remark| vec![remark])
 }

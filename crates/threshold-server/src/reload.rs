@@ -105,7 +105,7 @@ impl Reloader {
     }
 
     fn try_reload(&self, app: &App, serve: &Serve) -> Result<Policy, Vec<String>> {
-        let (policy, rules) =
+        let (policy, rules, notes) =
             config::reread((self.file.as_deref(), self.envoy.as_deref()), &self.secrets).map_err(told)?;
         let one = |problem: String| vec![problem];
         let upstream = config::upstream(serve, &policy).or_else(|| app.upstream.clone());
@@ -125,6 +125,7 @@ impl Reloader {
         if let Some(rls) = &app.rls {
             rls.change(rls::Settings::new(&policy));
         }
+        notes.iter().for_each(|note| app.log.warning(note));
         Ok(policy)
     }
 
