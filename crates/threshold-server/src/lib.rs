@@ -90,7 +90,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
         Err(error) => usage(&error, &mut output),
     };
-    match output.unwritten().map(|error| format!("the output could not be written ({error}); send it elsewhere")) {
+    match output
+        .unwritten()
+        .map(|error| format!("the output could not be written ({error}); send it elsewhere"))
+    {
         Some(what) => {
             output.labelled(Style::Error, "error", &what);
             Ended::NotRun.into()

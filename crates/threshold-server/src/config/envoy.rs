@@ -14,9 +14,8 @@ const ENDINGS: [&str; 2] = ["yaml", "yml"];
 
 /// The files in `folder`, in the order of their names, or what is wrong with the folder.
 pub(crate) fn envoy_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let unread = |error: Error| {
-        format!("{}: this folder cannot be read ({error}); name another", folder.display())
-    };
+    let unread =
+        |error: Error| format!("{}: this folder cannot be read ({error}); name another", folder.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unread)? {
         let path = entry.map_err(unread)?.path();

@@ -55,9 +55,9 @@ fn is_clear(domain: &str, path: &[&Descriptor]) -> bool {
     };
     let parts = path.iter().enumerate();
     !domain.contains('/')
-        && parts.map(|(place, part)| (part, place + 1 == path.len())).all(|(part, is_last)| {
-            !part.key.contains('/') && value(part, is_last)
-        })
+        && parts
+            .map(|(place, part)| (part, place + 1 == path.len()))
+            .all(|(part, is_last)| !part.key.contains('/') && value(part, is_last))
 }
 
 /// What ids may have, but for the mark before a hash.
@@ -69,9 +69,9 @@ fn plain(c: char) -> bool {
 fn hash(domain: &str, path: &[&Descriptor]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut mix = |bytes: &[u8]| {
-        hash = bytes.iter().fold(hash, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        hash = bytes
+            .iter()
+            .fold(hash, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     };
     // Each behind its length: two parts are not one.
     let mut part = |text: &str| {
@@ -84,4 +84,56 @@ fn hash(domain: &str, path: &[&Descriptor]) -> u64 {
         part(descriptor.value.as_deref().unwrap_or_default());
     }
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envoy::read::domain;
+    use crate::envoy::{Remark, Source};
+
+    /// The ids of the descriptors on the way down to each, `a=b>c` and the like.
+    fn ids(paths: &[&str]) -> Vec<String> {
+        let mut ids = Ids::default();
+        let id = |path: &&str| {
+            let mut text = "domain: d\n".to_owned();
+            let mut space = String::new();
+            for entry in path.split('>') {
+                let (key, value) = entry.split_once('=').unwrap_or((entry, ""));
+                text += &format!("{space}descriptors:\n{space}- key: '{key}'\n{space}  value: '{value}'\n");
+                space += "  ";
+            }
+            let source = Source { name: "a.yaml".to_owned(), text };
+            let domain = domain(&source).unwrap_or_else(|wrong: Vec<Remark>| panic!("{wrong:?}"));
+            let (mut way, mut next) = (Vec::new(), domain.descriptors.first());
+            while let Some(descriptor) = next {
+                way.push(descriptor);
+                next = descriptor.descriptors.first();
+            }
+            ids.give(&domain.name, &way)
+        };
+        paths.iter().map(id).collect()
+    }
+
+    #[test]
+    fn ids_read_like_their_entries_where_nothing_else_does() {
+        let plain = ids(&["a", "a=b", "a=b>c", "path=/x/*", "a=b>path=/x/y"]);
+        assert_eq!(plain, ["d/a", "d/a=b", "d/a=b/c", "d/path=/x/*", "d/a=b/path=/x/y"]);
+    }
+
+    #[test]
+    fn no_two_limits_have_one_id() {
+        let all = ids(&["a=b>c>e", "a=b/c/e", "a=b/c>e", "a=b>c/e", "a=/b>c", "a=/b/c", "a=~", "a= "]);
+        let different: HashSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+        assert!(all.iter().all(|id| threshold::LimitId::new(id).is_ok()), "{all:?}");
+        let again = ids(&["a=b/c/e", "a=b>c>e"]);
+        assert_eq!([&again[0], &again[1]], [&all[1], &all[0]], "the order does not matter");
+    }
+
+    #[test]
+    fn numbers_that_meet_are_told_apart() {
+        let same = ids(&["a=b/c", "a=b/c"]);
+        assert_ne!(same[0], same[1]);
+    }
 }

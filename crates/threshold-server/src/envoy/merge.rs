@@ -30,7 +30,8 @@ pub(super) fn merged(pairs: Vec<Pair>) -> Result<Vec<Pair>, Remark> {
                 return Err(merge.place.remark(what, "put `<<` first"));
             }
             Some((_, Node { value: Value::Map(_), place, .. })) if matches!(value.value, Value::Map(_)) => {
-                let what = format!("`<<` brings fields of {name:?} as well, and some readers put both together");
+                let what =
+                    format!("`<<` brings fields of {name:?} as well, and some readers put both together");
                 return Err(place.remark(what, "take it out of what `<<` names"));
             }
             Some(_) => {}

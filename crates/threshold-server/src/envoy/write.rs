@@ -167,7 +167,8 @@ impl Writing {
             }
             Some(name) => {
                 let what = format!("the name {name:?} is not carried over: answers cannot show it");
-                let remedy = "write at most 64 letters, digits and signs, without spaces, quotes and backslashes";
+                let remedy =
+                    "write at most 64 letters, digits and signs, without spaces, quotes and backslashes";
                 self.note(&one.last().place, what, remedy);
             }
             None => {}

@@ -219,3 +219,49 @@ fn pairs(items: Vec<Rc<Node>>) -> Result<Vec<Pair>, Remark> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Rc<Node>, String> {
+        let source = Source { name: "a.yaml".to_owned(), text: text.to_owned() };
+        read(&source).map_err(|remark| remark.to_string())
+    }
+
+    #[test]
+    fn what_is_repeated_by_name_is_kept_once() {
+        let root = of("[&a [&b x, *b], *a]").unwrap_or_else(|what| panic!("{what}"));
+        let Value::List(items) = &root.value else { panic!("{root:?}") };
+        assert!(Rc::ptr_eq(&items[0], &items[1]));
+        let Value::List(inner) = &items[0].value else { panic!("{root:?}") };
+        assert!(Rc::ptr_eq(&inner[0], &inner[1]));
+        assert_eq!((root.weight.values, root.weight.text, root.weight.depth), (7, 4, 2));
+    }
+
+    #[test]
+    fn text_counts_as_often_as_it_is_repeated() {
+        let text = format!("- &a {}\n{}", "x".repeat(TEXT / 100), "- *a\n".repeat(100));
+        let what = of(&text).expect_err("it is too much");
+        assert!(what.starts_with("a.yaml:101:3: there are more than 16777216 bytes of text"), "{what}");
+    }
+
+    #[test]
+    fn depth_is_counted_through_names() {
+        let mut text = "- &a0 [x]\n".to_owned();
+        for depth in 1..=DEPTH {
+            text += &format!("- &a{depth} [*a{}]\n", depth - 1);
+        }
+        let what = of(&text).expect_err("it is too deep");
+        assert!(what.contains("this lies deeper than 64 values"), "{what}");
+    }
+
+    #[test]
+    fn a_map_may_have_very_many_keys() {
+        let text: String = (0..100_000).map(|key| format!("k{key}: 1\n")).collect();
+        let root = of(&text).unwrap_or_else(|what| panic!("{what}"));
+        assert!(matches!(&root.value, Value::Map(pairs) if pairs.len() == 100_000));
+        let what = of(&(text + "k7: 1\n")).expect_err("one stands twice");
+        assert!(what.contains("\"k7\" stands here twice"), "{what}");
+    }
+}
