@@ -55,7 +55,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use output::Output;
+use output::{Output, Style};
 
 /// How a command ends, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut output = Output::standard();
     let ended = match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command.unwrap_or_else(|| Command::Serve(Box::default())) {
-            Command::Serve(serve) => commands::serve(&serve, &mut output),
+            // What a server greets with is no result: it has done its work, whoever read that.
+            Command::Serve(serve) => return commands::serve(&serve, &mut output).into(),
             Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Import(import) => commands::import(&import, &mut output),
@@ -91,7 +92,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
         Err(error) => usage(&error, &mut output),
     };
-    ended.into()
+    match output
+        .unwritten()
+        .map(|error| format!("the output could not be written ({error}); send it elsewhere"))
+    {
+        Some(what) => {
+            output.labelled(Style::Error, "error", &what);
+            Ended::NotRun.into()
+        }
+        None => ended.into(),
+    }
 }
 
 /// Help and version are asked for and go to the output; all else is a mistake.

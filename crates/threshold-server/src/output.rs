@@ -14,6 +14,8 @@ pub(crate) use text::{harmless, harmless_json, is_harmful, left};
 pub(crate) struct Output {
     coloured: bool,
     coloured_errors: bool,
+    /// Why something could not be written to the standard output.
+    unwritten: Option<io::Error>,
 }
 
 /// How a piece of text is set off.
@@ -33,12 +35,21 @@ impl Output {
         Self {
             coloured: wanted && io::stdout().is_terminal(),
             coloured_errors: wanted && io::stderr().is_terminal(),
+            unwritten: None,
         }
     }
 
-    /// Prints a line. Nobody who listens no more has to be told.
+    /// Prints a line. What keeps it from being written is kept for [`unwritten`](Self::unwritten).
     pub(crate) fn line(&mut self, text: &str) {
-        let _ = writeln!(io::stdout(), "{text}");
+        let mut stdout = io::stdout().lock();
+        if let Err(error) = writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+            self.unwritten.get_or_insert(error);
+        }
+    }
+
+    /// Why a line is not where it was to go, if one is not. Nobody who listens no more has to be told.
+    pub(crate) fn unwritten(&self) -> Option<&io::Error> {
+        self.unwritten.as_ref().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Prints a line to the standard error.
@@ -82,10 +93,10 @@ mod tests {
 
     #[test]
     fn colours_only_where_they_are_wanted() {
-        let plain = Output { coloured: false, coloured_errors: false };
+        let plain = Output { coloured: false, coloured_errors: false, unwritten: None };
         assert_eq!(plain.styled(Style::Heading, "a"), "a");
         assert_eq!(plain.styled_error(Style::Error, "a"), "a");
-        let coloured = Output { coloured: true, coloured_errors: true };
+        let coloured = Output { coloured: true, coloured_errors: true, unwritten: None };
         assert_eq!(coloured.styled(Style::Heading, "a"), "\u{1b}[1ma\u{1b}[0m");
         assert_eq!(coloured.styled_error(Style::Error, "a"), "\u{1b}[31ma\u{1b}[0m");
     }

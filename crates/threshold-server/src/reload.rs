@@ -45,6 +45,8 @@ struct Read {
     policy: Policy,
     rules: Rules,
     prepared: Prepared,
+    /// What could not be carried over.
+    notes: Vec<String>,
 }
 
 /// Which files are looked at.
@@ -164,18 +166,18 @@ impl Source {
     /// Reads the policy, and works out all that can fail about it.
     fn read(&self) -> Result<Read, Vec<String>> {
         let files = (self.file.as_deref(), self.envoy.as_deref());
-        let (policy, rules) = config::reread(files, &self.secrets).map_err(told)?;
+        let (policy, rules, notes) = config::reread(files, &self.secrets).map_err(told)?;
         let one = |problem: String| vec![problem];
         // A surface that others reach stays shut to them, whatever becomes of the policy.
         config::guard(&policy, self.surfaces).map_err(one)?;
         let upstream = config::upstream(&self.serve, &policy).or_else(|| self.upstream.clone());
         let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
-        Ok(Read { policy, rules, prepared })
+        Ok(Read { policy, rules, prepared, notes })
     }
 }
 
 /// Puts what was read in force, on every surface.
-fn put_in_force(app: &App, Read { policy, rules, prepared }: Read) -> Result<Policy, Vec<String>> {
+fn put_in_force(app: &App, Read { policy, rules, prepared, notes }: Read) -> Result<Policy, Vec<String>> {
     // All that can fail comes before anything is changed.
     app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
     if let Some(gateway) = &app.gateway {
@@ -191,6 +193,7 @@ fn put_in_force(app: &App, Read { policy, rules, prepared }: Read) -> Result<Pol
     if let Some(rls) = &app.rls {
         rls.change(rls::Settings::new(&policy));
     }
+    notes.iter().for_each(|note| app.log.warning(note));
     Ok(policy)
 }
 

@@ -57,6 +57,15 @@ fn plain(literal: &Value) -> String {
 }
 
 #[test]
+fn a_full_disk_is_told() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threshold"));
+    command.args(["export", "cloudflare", "--config", GROVE]).current_dir(root()).env_clear();
+    let ran = command.stdout(std::fs::File::create("/dev/full").unwrap()).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    assert!(text(&ran.stderr).contains("the output could not be written"), "{ran:?}");
+}
+
+#[test]
 fn the_edge_of_grove_is_four_rules() {
     let ran = export(&["--config", GROVE]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));

@@ -6,6 +6,7 @@ mod support;
 
 mod rls {
     mod common;
+    mod folder;
     mod import;
     mod limits;
     mod protocol;

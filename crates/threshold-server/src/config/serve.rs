@@ -75,7 +75,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         Some(rules) if envoy.is_none() => rules,
         _ => rules(named, &policy, &settings.secrets)?,
     };
-    settings.notes.extend(not_carried.iter().map(|note| format!("not carried over: {note}")));
+    settings.notes.extend(not_carried);
     let of_policy = policy.server.as_ref();
     let address = |flag: &Option<Listen>, name: &str, written: Option<&Listen>, default: &str| {
         address(*flag, name, written.copied(), default).map_err(PolicyFileError::Unreadable)
@@ -128,18 +128,19 @@ impl ServerConfig {
     }
 }
 
-/// A policy and the rules it makes, read again from its file and from the folder of Envoy's.
+/// A policy and the rules it makes, read again from its file and from the folder of Envoy's, and what could not be carried
+/// over of that.
 pub(crate) fn reread(
     (file, envoy): (Option<&Path>, Option<&Path>),
     secrets: &Secrets,
-) -> Result<(Policy, Rules), PolicyFileError> {
+) -> Result<(Policy, Rules, Vec<String>), PolicyFileError> {
     let policy = match file {
         Some(file) => super::policy(file)?,
         None => Policy::read(DEMONSTRATION, "", &variable).map_err(PolicyFileError::Broken)?,
     };
-    let (policy, _) = with_envoy(policy, envoy)?;
+    let (policy, not_carried) = with_envoy(policy, envoy)?;
     let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
-    Ok((policy, rules))
+    Ok((policy, rules, not_carried))
 }
 
 /// The application that a flag, the environment or the policy names.

@@ -1,11 +1,12 @@
 //! A file as descriptors, checked as the other service checks them, and a little more closely.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use threshold::Span;
 use threshold::policy::nearest;
 
-use super::yaml::{self, Node, Place, Value};
+use super::yaml::{self, Node, Pair, Place, Value};
 use super::{Remark, Source};
 
 /// Fields of the document, of a descriptor, of its limit.
@@ -58,6 +59,13 @@ pub(super) struct Descriptor {
     pub(super) descriptors: Vec<Descriptor>,
 }
 
+impl Descriptor {
+    /// True if it is for one value.
+    pub(super) fn is_exact(&self) -> bool {
+        self.value.as_ref().is_some_and(|value| !value.contains('*'))
+    }
+}
+
 /// A limit.
 pub(super) struct Limit {
     pub(super) allows: Allows,
@@ -76,7 +84,7 @@ pub(super) enum Allows {
 /// The fields of a map.
 struct Fields<'a> {
     place: &'a Place,
-    pairs: &'a [(Node, Node)],
+    pairs: &'a [Pair],
 }
 
 /// Reads the domain in `source`, or everything that is wrong with it.
@@ -208,8 +216,8 @@ impl<'a> Fields<'a> {
             return None;
         };
         for (key, _) in pairs {
-            let Value::Text(name) = &key.value else { continue };
-            if !known.contains(&name.as_str()) {
+            let Some(name) = key.text() else { continue };
+            if !known.contains(&name) {
                 let remedy = match nearest(name, known) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("remove it; there are {}", known.join(", ")),
@@ -221,20 +229,15 @@ impl<'a> Fields<'a> {
     }
 
     fn get(&self, name: &str) -> Option<&'a Node> {
-        let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
-        self.pairs.iter().find(|(key, _)| is(key)).map(|(_, value)| value)
+        self.pairs.iter().find(|(key, _)| key.text() == Some(name)).map(|(_, value)| &**value)
     }
 
     fn text(&self, name: &str, mistakes: &mut Vec<Remark>) -> Option<String> {
         let node = self.get(name)?;
-        match &node.value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Nothing => None,
-            Value::List(_) | Value::Map(_) => {
-                mistakes.push(node.place.remark(format!("`{name}` is no text"), "write one value"));
-                None
-            }
+        if let Value::List(_) | Value::Map(_) = &node.value {
+            mistakes.push(node.place.remark(format!("`{name}` is no text"), "write one value"));
         }
+        node.text().map(str::to_owned)
     }
 
     fn truth(&self, name: &str, mistakes: &mut Vec<Remark>) -> bool {
@@ -253,20 +256,27 @@ impl<'a> Fields<'a> {
 
     fn count(&self, name: &str, mistakes: &mut Vec<Remark>) -> u32 {
         let Some(text) = self.text(name, mistakes) else { return 0 };
-        text.replace('_', "").parse().unwrap_or_else(|_| {
-            let place = self.get(name).map_or(self.place, |node| &node.place);
+        let place = self.get(name).map_or(self.place, |node| &node.place);
+        let digits = text.replace('_', "");
+        if digits.trim_start_matches('+').strip_prefix('0').is_some_and(|rest| !rest.is_empty()) {
+            // The other service reads it by the base of eight.
+            let what = format!("{text:?} begins with a 0, and readers differ on what number that is");
+            mistakes.push(place.remark(what, "write it with digits of ten, and no 0 before them"));
+            return 0;
+        }
+        digits.parse().unwrap_or_else(|_| {
             let remedy = format!("write a whole number of at most {}", u32::MAX);
             mistakes.push(place.remark(format!("{text:?} is no number of requests"), remedy));
             0
         })
     }
 
-    fn list(&self, name: &str, mistakes: &mut Vec<Remark>) -> &'a [Node] {
+    fn list(&self, name: &str, mistakes: &mut Vec<Remark>) -> &'a [Rc<Node>] {
         let Some(node) = self.get(name) else { return &[] };
         match &node.value {
             Value::List(items) => items,
             Value::Nothing => &[],
-            Value::Text(_) | Value::Map(_) => {
+            Value::Text(_) | Value::Merge | Value::Map(_) => {
                 let what = format!("`{name}` is no list");
                 mistakes.push(node.place.remark(what, "put a `-` before each of its items"));
                 &[]

@@ -6,12 +6,15 @@ use std::fmt::Write as _;
 use threshold::policy::DescriptorEntry;
 use threshold::{AlgorithmKind, LimitId, Span};
 
+use super::ids::{Ids, entry, shown};
 use super::read::{Allows, Descriptor, Domain, Limit};
 use super::yaml::Place;
 use super::{Imported, Remark};
 
-/// The longest id that is as readable as what it came from.
-const READABLE: usize = 48;
+/// The most limits that a policy has of these.
+const LIMITS: usize = 10_000;
+/// The most bytes of entries in them, and of all that is written.
+const TEXT: usize = 16 * 1024 * 1024;
 /// The most entries of one descriptor.
 const ENTRIES: usize = 16;
 
@@ -23,37 +26,69 @@ struct Found<'a> {
     id: String,
 }
 
-/// Writes the limits of `domains`.
-pub(super) fn policy(domains: &[Domain], algorithm: Option<AlgorithmKind>) -> Imported {
+/// Everything in a domain's tree.
+#[derive(Default)]
+struct Gathered<'a> {
+    found: Vec<Found<'a>>,
+    /// Descriptors that only lead to others.
+    passed: Vec<&'a Descriptor>,
+}
+
+/// Writes the limits of `domains`, unless they are too many.
+pub(super) fn policy(domains: &[Domain], algorithm: Option<AlgorithmKind>) -> Result<Imported, Remark> {
     let mut writing = Writing { algorithm, text: String::new(), notes: Vec::new(), limits: 0 };
-    let mut found = Vec::new();
+    let mut all = Gathered::default();
     for domain in domains {
-        gather(&domain.name, &domain.descriptors, &mut Vec::new(), &mut found);
+        all.gather(&domain.name, &domain.descriptors, &mut Vec::new());
     }
-    let found = writing.nameable(found);
+    bounded(&all.found)?;
+    all.passed.iter().for_each(|passed| writing.others(passed));
+    let found = writing.nameable(all.found);
     let names = names(&found);
     for one in &found {
         writing.add(one, &names);
+        if writing.text.len() > TEXT {
+            let what = format!("the limits up to here are more than {TEXT} bytes");
+            return Err(one.last().place.remark(what, "name fewer in `replaces`, or shorten what is long"));
+        }
     }
     let Writing { text, notes, limits, .. } = writing;
-    Imported { text, notes, limits }
+    Ok(Imported { text, notes, limits })
 }
 
-/// Finds every descriptor that a limit is for: also those that have none and end there, because they keep others from
-/// being found.
-fn gather<'a>(
-    domain: &'a str,
-    descriptors: &'a [Descriptor],
-    path: &mut Vec<&'a Descriptor>,
-    found: &mut Vec<Found<'a>>,
-) {
-    for descriptor in descriptors {
-        path.push(descriptor);
-        if descriptor.limit.is_some() || descriptor.descriptors.is_empty() {
-            found.push(Found { domain, path: path.clone(), id: String::new() });
+/// Makes sure that they are not too many, nor too long: what a descriptor begins with is written for all that go on from it.
+fn bounded(found: &[Found<'_>]) -> Result<(), Remark> {
+    let mut text = 0;
+    for (count, one) in found.iter().enumerate() {
+        let entry = |part: &&Descriptor| part.key.len() + part.value.as_ref().map_or(0, String::len);
+        text += one.domain.len() + one.path.iter().map(entry).sum::<usize>();
+        if count == LIMITS {
+            let what = format!("there are more than {LIMITS} limits in all");
+            let remedy = "leave the value out where all values have the same limit";
+            return Err(one.last().place.remark(what, remedy));
         }
-        gather(domain, &descriptor.descriptors, path, found);
-        path.pop();
+        if text > TEXT {
+            let what = format!("the entries of all limits up to here are more than {TEXT} bytes");
+            return Err(one.last().place.remark(what, "shorten the domain, the keys or the values"));
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Gathered<'a> {
+    /// Finds every descriptor that a limit is for: also those that have none and end there, because they keep others from
+    /// being found.
+    fn gather(&mut self, domain: &'a str, descriptors: &'a [Descriptor], path: &mut Vec<&'a Descriptor>) {
+        for descriptor in descriptors {
+            path.push(descriptor);
+            if descriptor.limit.is_some() || descriptor.descriptors.is_empty() {
+                self.found.push(Found { domain, path: path.clone(), id: String::new() });
+            } else {
+                self.passed.push(descriptor);
+            }
+            self.gather(domain, &descriptor.descriptors, path);
+            path.pop();
+        }
     }
 }
 
@@ -80,23 +115,16 @@ struct Writing {
 impl Writing {
     /// Gives each its id; what cannot be written as a descriptor is noted and left out.
     fn nameable<'a>(&mut self, found: Vec<Found<'a>>) -> Vec<Found<'a>> {
-        let mut uses: HashMap<&str, usize> = HashMap::new();
-        found.iter().filter_map(Found::name).for_each(|name| *uses.entry(name).or_default() += 1);
-        let (mut taken, mut kept) = (HashSet::new(), Vec::new());
+        let (mut ids, mut kept) = (Ids::default(), Vec::new());
         for mut one in found {
             let last = one.last();
             if let Some(why) = one.unwritable() {
-                let what = format!("{} is not carried over: {why}", one.shown());
-                let _ = writeln!(self.text, "# Not carried over ({}): {why}.\n", shown(&last.place));
+                let what = format!("{} is not carried over: {why}", shown(one.domain, &one.path));
+                let _ = writeln!(self.text, "# Not carried over ({}): {why}.\n", at(&last.place));
                 self.note(&last.place, what, "write a limit for it by hand");
                 continue;
             }
-            let own = one.name().filter(|name| uses.get(name) == Some(&1) && LimitId::new(name).is_ok());
-            one.id = own.map_or_else(|| one.derived(), str::to_owned);
-            if !taken.insert(one.id.clone()) {
-                one.id = one.hashed();
-                taken.insert(one.id.clone());
-            }
+            one.id = ids.give(one.domain, &one.path);
             kept.push(one);
         }
         kept
@@ -109,7 +137,7 @@ impl Writing {
     fn add(&mut self, one: &Found<'_>, names: &Names<'_>) {
         let last = one.last();
         self.limits += 1;
-        let from = comment(&format!("{}: {}", shown(&last.place), one.shown()));
+        let from = comment(&format!("{}: {}", at(&last.place), shown(one.domain, &one.path)));
         let _ = writeln!(self.text, "# {from}");
         if last.limit.is_none() {
             let _ = writeln!(self.text, "# It has no limit, and keeps others from being found.");
@@ -117,11 +145,10 @@ impl Writing {
         self.others(last);
         let entries: Vec<String> = one.path.iter().map(|part| string(&entry(part))).collect();
         let _ = writeln!(self.text, "[[limit]]\nid = {}\nlayer = \"endpoint\"", string(&one.id));
+        self.name(one);
         let _ = writeln!(self.text, "domain = {}", string(one.domain));
         let _ = writeln!(self.text, "descriptor = [{}]", entries.join(", "));
-        let mut shared: Vec<String> =
-            one.path.iter().filter(|part| part.shared).map(|part| string(&part.key)).collect();
-        shared.dedup();
+        let shared = one.shared();
         if !shared.is_empty() {
             let _ = writeln!(self.text, "shared = [{}]", shared.join(", "));
         }
@@ -130,6 +157,22 @@ impl Writing {
             self.replaces(one.domain, limit, names);
         }
         self.text.push('\n');
+    }
+
+    /// What answers call the limit.
+    fn name(&mut self, one: &Found<'_>) {
+        match one.name() {
+            Some(name) if LimitId::new(name).is_ok() => {
+                let _ = writeln!(self.text, "name = {}", string(name));
+            }
+            Some(name) => {
+                let what = format!("the name {name:?} is not carried over: answers cannot show it");
+                let remedy =
+                    "write at most 64 letters, digits and signs, without spaces, quotes and backslashes";
+                self.note(&one.last().place, what, remedy);
+            }
+            None => {}
+        }
     }
 
     /// What the limit allows, and how far it is in force.
@@ -152,8 +195,8 @@ impl Writing {
     }
 
     fn replaces(&mut self, domain: &str, limit: &Limit, names: &Names<'_>) {
-        let mut ids: Vec<String> = Vec::new();
-        for (name, place) in &limit.replaces {
+        let (mut ids, mut seen) = (Vec::new(), HashSet::new());
+        for (name, place) in limit.replaces.iter().filter(|(name, _)| seen.insert(name)) {
             match names.get(&(domain, name.as_str())) {
                 Some(named) => ids.extend(named.iter().map(|id| string(id))),
                 None => {
@@ -162,17 +205,18 @@ impl Writing {
                 }
             }
         }
-        let mut seen = HashSet::new();
-        ids.retain(|id| seen.insert(id.clone()));
         if !ids.is_empty() {
             let _ = writeln!(self.text, "replaces = [{}]", ids.join(", "));
         }
     }
 
     /// Says what of a descriptor has another meaning here, or none.
-    fn others(&mut self, last: &Descriptor) {
-        for (name, place) in &last.others {
+    fn others(&mut self, descriptor: &Descriptor) {
+        for (name, place) in &descriptor.others {
             let (what, remedy) = match *name {
+                _ if descriptor.limit.is_none() => {
+                    ("what is said of a descriptor without a limit is not carried over", "leave it out")
+                }
                 "quota_mode" => (
                     "`quota_mode` is not carried over: the limit refuses by itself, not only when all of the mode do",
                     "write `enforce = \"observe\"` if it is to refuse nobody",
@@ -183,7 +227,7 @@ impl Writing {
                     "leave them out",
                 ),
             };
-            let _ = writeln!(self.text, "# Note ({name}): {what}.");
+            let _ = writeln!(self.text, "# Note ({}, {name}): {what}.", at(place));
             self.note(place, what, remedy);
         }
     }
@@ -198,25 +242,18 @@ impl<'a> Found<'a> {
         self.last().limit.as_ref()?.name.as_deref()
     }
 
-    /// `domain/key=value/key`, for people.
-    fn shown(&self) -> String {
-        let parts: Vec<String> = self.path.iter().map(|part| entry(part)).collect();
-        format!("{}/{}", self.domain, parts.join("/"))
-    }
-
-    /// An id that reads like what it is for.
-    fn derived(&self) -> String {
-        let shown = self.shown();
-        let plain = shown.chars().all(allowed);
-        if plain && shown.len() <= READABLE { shown } else { self.hashed() }
-    }
-
-    /// The same with something that no other has; the same in every run.
-    fn hashed(&self) -> String {
-        let shown = self.shown();
-        let readable: String =
-            shown.chars().map(|c| if allowed(c) { c } else { '_' }).take(READABLE - 1).collect();
-        format!("{readable}~{:012x}", mixed(shown.as_bytes()) >> 16)
+    /// How `shared` names the entries whose values count together: by their key, unless others of it do not.
+    fn shared(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for part in self.path.iter().filter(|part| part.shared) {
+            let apart = |other: &&Descriptor| other.key == part.key && !other.shared && !other.is_exact();
+            let name = if self.path.iter().any(apart) { entry(part) } else { part.key.clone() };
+            let name = string(&name);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Why it cannot be written as a descriptor.
@@ -229,25 +266,15 @@ impl<'a> Found<'a> {
         if self.path.iter().any(|part| part.key.contains('*')) {
             return Some("a key has a `*` in it");
         }
-        (!self.path.iter().all(same)).then_some("a key has a `=` in it")
-    }
-}
-
-/// A number that differs for different bytes, and is the same for ever (FNV-1a).
-fn mixed(bytes: &[u8]) -> u64 {
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
-}
-
-fn allowed(c: char) -> bool {
-    c.is_ascii_graphic() && c != '"' && c != '\\'
-}
-
-/// An entry as a policy writes it.
-fn entry(part: &Descriptor) -> String {
-    match &part.value {
-        Some(value) => format!("{}={value}", part.key),
-        None => part.key.clone(),
+        if !self.path.iter().all(same) {
+            return Some("a key has a `=` in it");
+        }
+        let alike = |one: &Descriptor| {
+            let other = |other: &&Descriptor| (&other.key, &other.value) == (&one.key, &one.value);
+            self.path.iter().any(|part| other(part) && !part.shared)
+        };
+        let unclear = self.path.iter().any(|part| part.shared && alike(part));
+        unclear.then_some("two of its entries are the same, and `share_threshold` is of one of them")
     }
 }
 
@@ -273,6 +300,6 @@ fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn shown(place: &Place) -> String {
+fn at(place: &Place) -> String {
     comment(&format!("{}:{}", place.file, place.line))
 }

@@ -65,7 +65,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-fn write(folder: &Folder, name: &str, text: &str) {
+pub(super) fn write(folder: &Folder, name: &str, text: &str) {
     // Put in place whole: a reader never sees half of it.
     let new = folder.path().join("new");
     std::fs::write(&new, text).unwrap();

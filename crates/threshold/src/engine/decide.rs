@@ -131,7 +131,7 @@ impl Permits {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Quota {
-    /// The limit's id.
+    /// What the limit is called: its id, or its name where it has one.
     pub limit: &'static str,
     /// Its layer.
     pub layer: Layer,
@@ -444,7 +444,7 @@ impl Part<'_> {
     pub(crate) fn quota(&self) -> Quota {
         let (about, verdict) = (self.planned.about, self.verdict);
         Quota {
-            limit: about.limit,
+            limit: about.called,
             layer: about.layer,
             rate: about.rate,
             period: self.step.algorithm.period(),

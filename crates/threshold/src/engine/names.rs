@@ -15,6 +15,8 @@ use crate::policy::Layer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct About {
     pub(crate) limit: &'static str,
+    /// What answers call it: its id, unless it has a name.
+    pub(crate) called: &'static str,
     pub(crate) layer: Layer,
     pub(crate) rate: Rate,
     pub(crate) category: Option<&'static str>,

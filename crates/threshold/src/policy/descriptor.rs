@@ -53,6 +53,11 @@ impl DescriptorEntry {
         matches!(self.value, EntryValue::Exact(_))
     }
 
+    /// True if `name` is its key, or all of it as it is written.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.key == name || (name.starts_with(&self.key) && self.to_string() == name)
+    }
+
     /// True if it is for an entry of this key and value.
     #[must_use]
     pub fn matches(&self, key: &str, value: &str) -> bool {

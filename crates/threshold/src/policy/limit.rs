@@ -27,8 +27,10 @@ table! {
         /// The entries of those descriptors, in order: `key=value`, `key=begin*` or `key` for any value, each value
         /// counted for itself.
         descriptor: Placed<Several<Placed<DescriptorEntry>>> = optional,
-        /// Keys of the descriptor whose values count together instead.
+        /// Keys of the descriptor, or entries as they are written there, whose values count together instead.
         shared: Vec<Placed<String>> = default(Vec::new()),
+        /// What answers call it, if not by its id; for descriptors.
+        name: Placed<LimitId> = optional,
         /// The ids of limits that have no part in a call where this one has.
         replaces: Vec<Placed<String>> = default(Vec::new()),
         /// Refuses whatever it is for, and so has no rate; for descriptors.
@@ -59,6 +61,13 @@ table! {
         silent: bool = default(false),
         /// For the reader.
         description: String = optional,
+    }
+}
+
+impl Limit {
+    /// True if the values of `entry` count together: it is named by its key, or alone as it is written.
+    pub(crate) fn shares(&self, entry: &DescriptorEntry) -> bool {
+        !entry.is_exact() && self.shared.iter().any(|name| entry.is_called(&name.value))
     }
 }
 

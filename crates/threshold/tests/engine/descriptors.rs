@@ -120,6 +120,26 @@ async fn a_limit_whose_values_count_together_is_another() {
 }
 
 #[tokio::test]
+async fn one_of_two_entries_with_the_same_key_is_shared() {
+    let alone = "shared = [\"a=x*\"]\nrate = \"2/hour\"";
+    let service = Service::new(&limit("[\"a=x*\", \"a\"]", alone));
+    assert_eq!(service.calls(&[("a", "x1"), ("a", "y")], 9).await, 2);
+    assert_eq!(service.calls(&[("a", "x2"), ("a", "y")], 9).await, 0, "those of the first count together");
+    assert_eq!(service.calls(&[("a", "x1"), ("a", "z")], 9).await, 2, "those of the second do not");
+}
+
+#[tokio::test]
+async fn answers_call_a_limit_by_its_name_and_counts_stay_where_it_changes() {
+    let named = |name: &str| limit("[\"a\"]", &format!("{name}rate = \"3/hour\""));
+    let called = |decision: &DescriptorDecision| decision.quota().expect("a quota").limit;
+    let service = Service::new(&named("name = \"api\"\n"));
+    assert_eq!(called(&service.call(&[("a", "x")]).await), "api");
+    service.engine.reload(rules(&named(""))).unwrap();
+    assert_eq!(called(&service.call(&[("a", "x")]).await), "one");
+    assert_eq!(service.calls(&[("a", "x")], 9).await, 1);
+}
+
+#[tokio::test]
 async fn a_percentage_takes_the_same_descriptors_every_time() {
     let service = Service::new(&limit("[\"a\"]", "rate = \"1/hour\"\nenforce = \"25%\""));
     let mut bound = 0;

@@ -214,6 +214,7 @@ pub(crate) fn plan_adhoc(
 fn about() -> &'static About {
     static ABOUT: LazyLock<About> = LazyLock::new(|| About {
         limit: ADHOC,
+        called: ADHOC,
         layer: Layer::User,
         rate: Rate::new(1, Span::SECOND).expect("this is a rate"),
         category: None,

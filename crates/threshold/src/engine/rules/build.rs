@@ -162,6 +162,7 @@ impl Frame {
         let aggregates = if by_address { &self.aggregates[..] } else { &[] };
         let about = About {
             limit: lasting(id.as_str()),
+            called: lasting(limit.name.as_ref().map_or(id, |name| &name.value).as_str()),
             layer: limit.layer.value,
             rate: *rate,
             category: limit.category.as_ref().map(|category| lasting(category)),

@@ -47,12 +47,9 @@ struct Values {
 impl DescriptorRule {
     pub(super) fn new(limit: &Limit) -> Option<Box<Self>> {
         let entries = &limit.descriptor.as_ref()?.0;
-        let shared = |entry: &DescriptorEntry| {
-            !entry.is_exact() && limit.shared.iter().any(|key| key.value == entry.key)
-        };
         Some(Box::new(Self {
             domain: limit.domain.as_ref()?.value.as_str().into(),
-            shared: entries.iter().map(|entry| shared(entry)).collect(),
+            shared: entries.iter().map(|entry| limit.shares(entry)).collect(),
             entries: entries.iter().map(|entry| entry.value.clone()).collect(),
             replaces: limit.replaces.iter().map(|id| lasting(&id.value)).collect(),
             refuse: limit.refuse,

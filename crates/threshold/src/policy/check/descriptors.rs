@@ -107,11 +107,11 @@ fn beside(limit: &Limit, reader: &mut Reader<'_>) {
 
 fn shared(limit: &Limit, descriptor: &Several<Placed<DescriptorEntry>>, reader: &mut Reader<'_>) {
     for key in &limit.shared {
-        let of_key = || descriptor.0.iter().filter(|entry| entry.key == key.value);
-        if of_key().next().is_none() {
+        let called = || descriptor.0.iter().filter(|entry| entry.is_called(&key.value));
+        if called().next().is_none() {
             let what = format!("the descriptor has no key {:?}", key.value);
-            reader.note_placed(key, what, "name one of its keys");
-        } else if of_key().all(|entry| entry.is_exact()) {
+            reader.note_placed(key, what, "name one of its keys, or an entry as it is written");
+        } else if called().all(|entry| entry.is_exact()) {
             let what = format!("{:?} has one value here, so there is nothing to share", key.value);
             reader.note_placed(key, what, "leave it out, or write the entry with a `*` or without a value");
         }
@@ -174,6 +174,9 @@ fn without(limit: &Limit, reader: &mut Reader<'_>) {
     let needs = "add `domain` and `descriptor`, or remove it";
     if let Some(first) = limit.shared.first().filter(|_| limit.descriptor.is_none()) {
         reader.note_placed(first, "only keys of a descriptor can be shared", needs);
+    }
+    if let Some(name) = limit.name.as_ref().filter(|_| limit.descriptor.is_none()) {
+        reader.note_placed(name, "only limits of descriptors have a name beside their id", needs);
     }
     if let Some(first) = limit.replaces.first().filter(|_| limit.descriptor.is_none()) {
         reader.note_placed(first, "only limits of descriptors replace others", needs);

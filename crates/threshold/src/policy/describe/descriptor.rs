@@ -6,9 +6,8 @@ use super::super::{EntryValue, Limit};
 /// `each remote_address of database=users`, or `all of them together`.
 pub(super) fn subject(limit: &Limit) -> String {
     let entries = || limit.descriptor.iter().flat_map(|descriptor| &descriptor.0);
-    let shared = |key: &str| limit.shared.iter().any(|shared| shared.value == key);
     let counted: Vec<String> = entries()
-        .filter(|entry| !entry.is_exact() && !shared(&entry.key))
+        .filter(|entry| !entry.is_exact() && !limit.shares(entry))
         .map(|entry| match &entry.value.value {
             EntryValue::Pattern(pattern) => format!("{} like {pattern}", entry.key),
             _ => entry.key.clone(),
