@@ -1,5 +1,6 @@
 //! Files and environment variables: the only place that reads them.
 
+mod alerts;
 mod envoy;
 mod ledger;
 mod secret;
@@ -14,6 +15,7 @@ use threshold::random_secret;
 
 use crate::cli;
 
+pub(crate) use alerts::alerts;
 pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
 pub(crate) use serve::{ServerConfig, archive_folder, reread, server, upstream};

@@ -111,6 +111,7 @@ impl Reloader {
         let upstream = config::upstream(serve, &policy).or_else(|| app.upstream.clone());
         // All that can fail comes before anything is changed.
         let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
+        let alerts = config::alerts(&policy).map_err(one)?;
         app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
         if let Some(gateway) = &app.gateway {
             let before = gateway.settings();
@@ -125,6 +126,7 @@ impl Reloader {
         if let Some(rls) = &app.rls {
             rls.change(rls::Settings::new(&policy));
         }
+        app.alerts.change(alerts);
         Ok(policy)
     }
 

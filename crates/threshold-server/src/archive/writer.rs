@@ -154,6 +154,7 @@ impl Writer {
         self.waiting.append(&mut rows);
         if dropped > 0 {
             self.dropped += dropped;
+            self.health.archive_dropped(dropped);
             self.log.warning(&format!("the archive had no room for {dropped} counts, which are lost"));
         }
     }
