@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::alerts::{Alerts, Counts};
 use crate::api::{self, Api};
-use crate::archive::Archive;
+use crate::archive::{Archive, Events};
 use crate::config::{self, ServerConfig};
 use crate::engine::Engine;
 use crate::gateway::{Gateway, Prepared, Settings};
@@ -76,7 +76,8 @@ impl App {
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
         let counts = Arc::new(Counts::default());
-        let engine = engine(config, rules, (&log, &health), &counts).await?;
+        let events = archive.as_ref().map(Archive::events);
+        let engine = engine(config, rules, (&log, &health), (&counts, events)).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
             None => engine,
@@ -225,7 +226,7 @@ async fn engine(
     config: &ServerConfig,
     rules: Rules,
     (log, health): (&Arc<Log>, &Arc<Health>),
-    counts: &Arc<Counts>,
+    (counts, events): (&Arc<Counts>, Option<Arc<Events>>),
 ) -> Result<Engine, String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
@@ -273,6 +274,9 @@ async fn engine(
     let engine = engine.breaking(config.node.breaker);
     Ok(engine.telling(move |event| {
         counts.note(event);
+        if let Some(events) = &events {
+            events.note(event);
+        }
         log.event(event);
     }))
 }

@@ -25,8 +25,9 @@ pub(crate) struct Serve {
     /// folder, or the store's database if that is Postgres].
     #[arg(long, value_name = "URL")]
     pub(crate) ledger: Option<String>,
-    /// The folder of the archive: usage by limit and client, as Parquet; without one nothing is archived.
-    #[arg(long, value_name = "DIR")]
+    /// The archive: usage by limit and client and events, as Parquet, in a folder or at s3://BUCKET/PREFIX; without one
+    /// nothing is archived.
+    #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<PathBuf>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
