@@ -83,6 +83,8 @@ finished first.
 Beyond this machine the gateway needs [gateway].tls, the decision API, RESP and Envoy's rate limit service keys in [api],
 and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION are for an archive at s3://...; [archive] has the rest.
+
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
@@ -103,6 +105,7 @@ Examples:
   threshold serve --config policy.toml --store postgres://me@db/limits --cache redis://cache
   threshold serve --envoy-config config --gateway off            what envoyproxy/ratelimit was configured by
   threshold serve --config policy.toml --archive archive         what `threshold analytics` reads
+  threshold serve --config policy.toml --archive s3://bucket/prefix
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

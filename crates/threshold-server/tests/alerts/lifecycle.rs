@@ -1,5 +1,7 @@
 //! An alarm from the first refusal to its end.
 
+use std::process::Command;
+
 use serde_json::Value as Json;
 
 use super::receiver::{Post, Receiver, SECRET, ban, policy, webhook};
@@ -12,6 +14,18 @@ fn is_over(posts: &[Post]) -> bool {
 
 fn state(json: &Json) -> (String, String) {
     (json["state"].as_str().unwrap().to_owned(), json["severity"].as_str().unwrap().to_owned())
+}
+
+/// What the code that the guide gives to receivers says of `post`.
+fn guide_verifies(post: &Post, secret: &str) -> bool {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/alerts.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let code = guide.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let code = format!("import sys\n{code}\nprint(verify(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))");
+    let signature = post.signature.as_deref().unwrap();
+    let ran = Command::new("python3").args(["-c", &code, signature, &post.text, secret]).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    ran.stdout == b"True\n"
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,6 +46,7 @@ async fn an_alarm_is_raised_under_load_signed_and_over_when_it_is() {
     assert!(worst["value"].as_u64().unwrap() >= 5 && worst["threshold"] == 5, "{worst}");
     assert_eq!(worst["windowSeconds"], 4);
     assert_eq!(states.last().unwrap().0, "resolved");
+    assert!(guide_verifies(&posts[0], SECRET) && !guide_verifies(&posts[0], "another secret of that length"));
     // The log has the same alarms, and nobody's secret.
     server.tells("\"event\":\"alert\"", posts.len());
     assert!(!server.said().contains(SECRET) && !server.said().contains("/hook"), "{}", server.said());
