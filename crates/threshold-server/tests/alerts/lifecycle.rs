@@ -21,7 +21,8 @@ fn guide_verifies(post: &Post, secret: &str) -> bool {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/alerts.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let code = guide.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
-    let code = format!("import sys\n{code}\nprint(verify(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))");
+    let code =
+        format!("import sys\n{code}\nprint(verify(sys.argv[1], sys.argv[2].encode(), sys.argv[3].encode()))");
     let signature = post.signature.as_deref().unwrap();
     let ran = Command::new("python3").args(["-c", &code, signature, &post.text, secret]).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));

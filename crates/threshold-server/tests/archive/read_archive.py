@@ -27,11 +27,11 @@ for file in files:
 by_duckdb = 0
 if any("/events-" not in file for file in files):
     query = f"SELECT sum(requests) FROM read_parquet('{folder}/**/[0-9]*.parquet') WHERE limit_id = '*'"
-    by_duckdb = int(duckdb.sql(query).fetchone()[0] or 0)
+    by_duckdb = int(duckdb.connect().execute(query).fetchall()[0][0] or 0)
 assert by_duckdb == requests, (by_duckdb, requests)
 if events:
     query = f"SELECT count(*) FROM read_parquet('{folder}/**/events-*.parquet')"
-    assert duckdb.sql(query).fetchone()[0] == sum(events.values())
+    assert duckdb.connect().execute(query).fetchall()[0][0] == sum(events.values())
 
 strikes = [row for row in details if row["event"] == "abuse_escalation"]
 print(json.dumps({

@@ -1,10 +1,12 @@
 //! The rules that raise alarms: ready-made, replaced, and switched off.
 
 use threshold::Span;
-use threshold::policy::{AlertMetric, AlertTerms, Policy};
+use threshold::policy::{AlertMetric, AlertTerms};
+
+use super::policy;
 
 fn terms(text: &str) -> Vec<AlertTerms> {
-    Policy::read("policy.toml", text, &|_| None).unwrap().alert_terms()
+    policy(text).alert_terms()
 }
 
 fn of<'a>(terms: &'a [AlertTerms], id: &str) -> &'a AlertTerms {
@@ -42,7 +44,10 @@ fn rules_of_ones_own_replace_those_of_the_same_name_and_come_beside_the_others()
     assert_eq!((replaced.warning, replaced.critical, replaced.window), (Some(3), None, Span::MINUTE));
     assert_eq!((replaced.clear, replaced.clear_for, replaced.hold), (50, Span::MINUTE, Span::ZERO));
     let beside = of(&both, "own");
-    assert_eq!((beside.hold, beside.clear, beside.clear_for), (Span::from_secs(30), 80, Span::from_secs(300)));
+    assert_eq!(
+        (beside.hold, beside.clear, beside.clear_for),
+        (Span::from_secs(30), 80, Span::from_secs(300))
+    );
     let alone = terms(&format!("{own}[alerts]\ndefaults = false\n"));
     assert_eq!(alone.iter().map(|rule| rule.id.as_str()).collect::<Vec<_>>(), ["user-bans", "own"]);
 }
