@@ -88,6 +88,15 @@ const TOOLS: &[Tool] = &[
              Twisted==26.10.0 txaio==26.6.1",
         ],
     ),
+    // Reads the archive, and is the bucket that it is sent to.
+    tool(
+        "archive",
+        "target/tools/archive/bin/pip show --quiet moto pyarrow duckdb flask",
+        &[
+            "python3 -m venv target/tools/archive",
+            "target/tools/archive/bin/pip install --quiet moto[server]==5.2.5 pyarrow==26.0.1 duckdb==2.0.0",
+        ],
+    ),
     // Clients of the surface that speaks as Redis does.
     tool(
         "redis-py",

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use threshold::engine::Rules;
 use threshold::open::Place;
-use threshold::{Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, open_ledger, open_store};
+use threshold::{
+    Clock as _, Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, SystemClock, open_ledger,
+    open_store,
+};
 use tokio::net::{TcpListener, TcpSocket};
 
+use crate::alerts::{Alerts, Counts};
 use crate::api::{self, Api};
-use crate::archive::Archive;
-use crate::config::ServerConfig;
+use crate::archive::{Archive, Events};
+use crate::config::{self, ServerConfig};
 use crate::engine::Engine;
 use crate::gateway::{Gateway, Prepared, Settings};
 use crate::health::Health;
@@ -41,6 +45,7 @@ pub(crate) struct App {
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
     archive: Option<Archive>,
+    pub(crate) alerts: Alerts,
     /// The application for what no other takes.
     pub(crate) upstream: Option<String>,
     /// Where the surfaces are.
@@ -68,7 +73,9 @@ impl App {
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
-        let engine = engine(config, rules, (&log, &health)).await?;
+        let counts = Arc::new(Counts::default());
+        let events = archive.as_ref().map(Archive::events);
+        let engine = engine(config, rules, (&log, &health), (&counts, events)).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
             None => engine,
@@ -120,9 +127,10 @@ impl App {
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
+        let alerts = start_alerts(config, (&log, &health), counts)?;
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, api, resp, rls, health, log, archive, upstream, surfaces })
+        Ok(Self { engine, gateway, api, resp, rls, health, log, archive, alerts, upstream, surfaces })
     }
 
     /// Keeps things tidy until it is dropped.
@@ -173,6 +181,7 @@ impl App {
                 _ => self.log.warning(&said),
             }
         }
+        self.alerts.stop();
         // After the last decision.
         if let Some(archive) = self.archive {
             archive.stop();
@@ -195,6 +204,16 @@ fn start_rls(
     Rls::start(listener, of, rls::Settings::new(&config.policy)).map_err(io)
 }
 
+fn start_alerts(
+    config: &ServerConfig,
+    (log, health): (&Arc<Log>, &Arc<Health>),
+    counts: Arc<Counts>,
+) -> Result<Alerts, String> {
+    let (health, clock) = (Arc::clone(health), SystemClock::new());
+    let readings = move || counts.read(health.readings(clock.now()));
+    Alerts::start(config::alerts(&config.policy)?, readings, log)
+}
+
 /// Waits until somebody says that others have written to the ledger.
 async fn told(engine: &Engine) {
     engine.ledger().changed().await;
@@ -205,6 +224,7 @@ async fn engine(
     config: &ServerConfig,
     rules: Rules,
     (log, health): (&Arc<Log>, &Arc<Health>),
+    (counts, events): (&Arc<Counts>, Option<Arc<Events>>),
 ) -> Result<Engine, String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
@@ -247,10 +267,16 @@ async fn engine(
             }))
         }
     };
-    let log = Arc::clone(log);
+    let (log, counts) = (Arc::clone(log), Arc::clone(counts));
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
     let engine = engine.breaking(config.node.breaker);
-    Ok(engine.telling(move |event| log.event(event)))
+    Ok(engine.telling(move |event| {
+        counts.note(event);
+        if let Some(events) = &events {
+            events.note(event);
+        }
+        log.event(event);
+    }))
 }
 
 fn memory(config: &ServerConfig) -> Result<MemoryStore, String> {

@@ -3,18 +3,28 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `columns` | rows as Parquet, and back |
+//! | `events`, `event_columns` | what happened, batched, and as Parquet |
 //! | `folder` | where files are, how they come to be there whole, and when they go |
 //! | `writer` | the thread that writes, and what it does when the disk fails |
+//! | `bucket`, `upload`, `fetch` | S3: files that are sent there from the folder, and brought back to be read |
 //! | `reader` | the rows of some days, an hour at a time |
 //!
 //! Decisions are [counted](threshold::usage) in memory and never wait for a file.
 
+mod bucket;
 mod columns;
+mod event_columns;
+mod events;
+mod fetch;
 mod folder;
 mod reader;
+mod upload;
 mod writer;
 
+pub(crate) use bucket::BucketPlace;
 pub(crate) use columns::Entry;
+pub(crate) use events::Events;
+pub(crate) use fetch::fetch;
 pub(crate) use folder::{Folder, day};
 pub(crate) use reader::{Halt, MOST, Missing, Part, Reading, in_parts};
 pub(crate) use writer::{Archive, Settings};

@@ -1,5 +1,7 @@
 //! Files and environment variables: the only place that reads them.
 
+mod alerts;
+mod archive;
 mod envoy;
 mod ledger;
 mod secret;
@@ -14,9 +16,11 @@ use threshold::random_secret;
 
 use crate::cli;
 
+pub(crate) use alerts::alerts;
+pub(crate) use archive::{ArchivePlace, archive_place, scratch};
 pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
-pub(crate) use serve::{ServerConfig, Surfaces, archive_folder, guard, reread, server, upstream};
+pub(crate) use serve::{ServerConfig, Surfaces, guard, reread, server, upstream};
 
 /// A policy that could not be made.
 #[derive(Debug)]

@@ -42,6 +42,7 @@ use proxy::Worker;
 use serve::{Accepted, serve};
 pub(crate) use settings::{Prepared, Settings};
 use trouble::Trouble;
+pub(crate) use upstream::{Wire, secured};
 
 use crate::log::Log;
 use crate::workers::{self, Doors, Workers, told};

@@ -3,8 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use serde_json::{Value as Json, json};
+use threshold::Timestamp;
 use threshold::node::{ComponentName, ComponentState, Strategy, Transition};
 use tokio::sync::watch;
+
+use crate::alerts::Readings;
 
 /// What is known of the server's parts.
 #[derive(Debug, Default)]
@@ -16,6 +19,8 @@ pub(crate) struct Health {
     store_fails: AtomicBool,
     cache: Part,
     archive: Part,
+    /// Counts and events that the archive had no room for.
+    archive_dropped: AtomicU64,
     /// The place in [`Strategy::ALL`] of what decisions are made by.
     strategy: AtomicU8,
     /// How many policies have been in force, the first included.
@@ -84,6 +89,23 @@ impl Health {
     /// There is an archive, which fails or does not.
     pub(crate) fn archive(&self, fails: bool) {
         self.archive.set(fails);
+    }
+
+    /// The archive had no room for so many more.
+    pub(crate) fn archive_dropped(&self, dropped: u64) {
+        self.archive_dropped.fetch_add(dropped, Ordering::AcqRel);
+    }
+
+    /// What alarms are raised by, as far as it is known here.
+    pub(crate) fn readings(&self, at: Timestamp) -> Readings {
+        let level = |fails: &AtomicBool| u64::from(fails.load(Ordering::Acquire));
+        Readings {
+            at,
+            store_down: level(&self.store_fails),
+            ledger_failing: level(&self.ledger_fails),
+            archive_dropped: self.archive_dropped.load(Ordering::Acquire),
+            ..Readings::default()
+        }
     }
 
     /// There is a second store.

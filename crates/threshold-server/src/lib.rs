@@ -11,6 +11,8 @@
 //! | `listening` | whoever is connected to them |
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
+//! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
+//! | `outbound` | requests that the server makes by itself |
 //! | `admin`, `health` | whether the server lives and is ready |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
@@ -23,6 +25,7 @@
 //! | `output` | terminals and colours, tables, and text that others wrote |
 
 mod admin;
+mod alerts;
 mod api;
 mod app;
 mod archive;
@@ -42,6 +45,7 @@ mod listening;
 mod live;
 mod log;
 mod metrics;
+mod outbound;
 mod output;
 mod reload;
 mod resp;

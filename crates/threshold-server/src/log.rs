@@ -6,6 +6,7 @@ use threshold::node::{ComponentState, Transition};
 use threshold::{Clock as _, SystemClock};
 use threshold_http::websocket::Exceeded;
 
+use crate::alerts::Alert;
 use crate::output::{Output, Style, harmless};
 
 /// Where the server says what happens.
@@ -69,6 +70,11 @@ impl Log {
             "state": state.name(), "reason": reason,
         });
         Output::standard().error(&event.to_string());
+    }
+
+    /// An alarm was raised, changed or is over.
+    pub(crate) fn alert(&self, alert: &Alert) {
+        Output::standard().error(&alert.to_json().to_string());
     }
 
     /// An event, as other tools read it.

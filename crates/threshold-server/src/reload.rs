@@ -45,6 +45,7 @@ struct Read {
     policy: Policy,
     rules: Rules,
     prepared: Prepared,
+    alerts: crate::alerts::Settings,
     /// What could not be carried over.
     notes: Vec<String>,
 }
@@ -172,12 +173,16 @@ impl Source {
         config::guard(&policy, self.surfaces).map_err(one)?;
         let upstream = config::upstream(&self.serve, &policy).or_else(|| self.upstream.clone());
         let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
-        Ok(Read { policy, rules, prepared, notes })
+        let alerts = config::alerts(&policy).map_err(one)?;
+        Ok(Read { policy, rules, prepared, alerts, notes })
     }
 }
 
 /// Puts what was read in force, on every surface.
-fn put_in_force(app: &App, Read { policy, rules, prepared, notes }: Read) -> Result<Policy, Vec<String>> {
+fn put_in_force(
+    app: &App,
+    Read { policy, rules, prepared, alerts, notes }: Read,
+) -> Result<Policy, Vec<String>> {
     // All that can fail comes before anything is changed.
     app.engine.reload(rules).map_err(|error| vec![error.to_string()])?;
     if let Some(gateway) = &app.gateway {
@@ -193,6 +198,7 @@ fn put_in_force(app: &App, Read { policy, rules, prepared, notes }: Read) -> Res
     if let Some(rls) = &app.rls {
         rls.change(rls::Settings::new(&policy));
     }
+    app.alerts.change(alerts);
     notes.iter().for_each(|note| app.log.warning(note));
     Ok(policy)
 }

@@ -5,6 +5,7 @@
 //! same code that reads it.
 
 mod abuse;
+mod alerts;
 mod check;
 mod decode;
 mod describe;
@@ -29,6 +30,7 @@ use decode::{Decode, Node, Reader};
 use table::table;
 
 pub use abuse::{Ladder, Lists, Lockout, Login, Reputation, Rung};
+pub use alerts::{AlertMetric, AlertRule, AlertSeverity, AlertTerms, Alerts, Webhook, WebhookFormat};
 pub(crate) use check::{EVERY_MESSAGE, UNMATCHED, blamed, cost, kind, subjects};
 pub use decode::{Named, Placed, Several};
 pub use describe::LimitGuarantee;
@@ -40,8 +42,7 @@ pub use lint::{Finding, Severity};
 use report::Places;
 pub use report::{PolicyError, Problem};
 pub use surfaces::{
-    Addresses, Alerts, Api, Archive, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, Thresholds,
-    WebSocket, Webhook,
+    Addresses, Api, Archive, Breaker, MAX_PAYLOAD, OnExceed, Privacy, Server, Store, WebSocket,
 };
 pub use table::nearest;
 pub use values::{Consistency, Cost, Enforce, Layer, Listen, OnStoreFailure, Per, Percent};
@@ -83,7 +84,9 @@ table! {
         privacy: Privacy = optional,
         /// WebSocket messages.
         websocket: WebSocket = optional,
-        /// Alarms.
+        /// Rules that raise alarms, beside the ready-made ones.
+        alert: Vec<AlertRule> = default(Vec::new()),
+        /// Whom alarms are told to.
         alerts: Alerts = optional,
     }
 }

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "policies/alerts.rs"]
+mod alerts;
 #[path = "policies/broken.rs"]
 mod broken;
 #[path = "policies/environment.rs"]

@@ -16,7 +16,7 @@ SELECT
     sum(refused)::BIGINT AS refused,
     min(first_request) AS created_at,
     max(last_request) AS updated_at
-FROM read_parquet('fitbit2garmin-data/archive/analytics/rate-limits/*/*/*.parquet')
+FROM read_parquet('fitbit2garmin-data/archive/analytics/rate-limits/*/*/[0-9]*.parquet')
 GROUP BY ALL;
 
 -- The limit `*` is every request, counted once.

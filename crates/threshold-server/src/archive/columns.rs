@@ -31,7 +31,7 @@ message usage {
 }";
 
 /// What the file says beside its rows: how many requests found no room before it was written.
-const DROPPED: &str = "threshold.dropped";
+pub(super) const DROPPED: &str = "threshold.dropped";
 
 /// A row that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ fn write<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values:
 }
 
 /// Parquet's numbers have a sign; ours stay far below where that matters.
-fn whole(number: u64) -> i64 {
+pub(super) fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

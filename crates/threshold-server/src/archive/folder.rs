@@ -7,16 +7,37 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use threshold::{Span, Timestamp};
 
-const ROWS: &str = "analytics/rate-limits";
+pub(super) const ROWS: &str = "analytics/rate-limits";
 const UNFINISHED: &str = "unfinished";
 pub(super) const ENDING: &str = "parquet";
+/// How the names of files with events begin.
+pub(super) const EVENTS: &str = "events-";
+
+/// No file comes into the folder of an hour so long after it: windows are an hour at most, and wait as long at most.
+const LATE: Span = Span::DAY;
 
 /// The folder of an archive.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Removes it together with the last that knows of it.
+    _temporary: Option<Arc<Temporary>>,
+}
+
+/// A folder that is gone when nobody needs it any more.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What is left is in a folder for what may be left.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
 
 /// An hour that windows began in: its folder's name, and when it began.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +51,13 @@ impl Hour {
         Self { begin: Timestamp::from_micros(at - at % Span::HOUR.as_micros()) }
     }
 
+    /// The earliest that may have a row of `since` or later.
+    pub(super) fn before(since: Timestamp) -> Self {
+        Self::of(since.minus(Span::HOUR))
+    }
+
     /// `2026-03-01/14`.
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         let text = self.begin.to_string();
         Path::new(text.get(..10).unwrap_or_default()).join(text.get(11..13).unwrap_or_default())
     }
@@ -44,11 +70,16 @@ pub(crate) fn day(at: Timestamp) -> String {
 
 impl Folder {
     pub(crate) const fn new(path: PathBuf) -> Self {
-        Self(path)
+        Self { path, _temporary: None }
+    }
+
+    /// One that is gone when nobody needs it any more.
+    pub(super) fn temporary(path: PathBuf) -> Self {
+        Self { path: path.clone(), _temporary: Some(Arc::new(Temporary(path))) }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Makes what is missing, and removes what a process that was killed has left unfinished.
@@ -95,7 +126,7 @@ impl Folder {
         if !folder.is_dir() {
             make(&folder)?;
             // The folders above know of it only when they are on the disk, too.
-            for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&self.0)) {
+            for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(&self.path)) {
                 File::open(above)?.sync_all()?;
             }
         }
@@ -118,7 +149,7 @@ impl Folder {
 
     /// The folders of the hours from `since` on, the earliest first. A row of an hour may be of the hour after it.
     pub(super) fn hours(&self, since: Timestamp) -> io::Result<Vec<PathBuf>> {
-        let earliest = Hour::of(since.minus(Span::HOUR)).path();
+        let earliest = Hour::before(since).path();
         let mut hours = Vec::new();
         for (day, path) in folders(&self.rows())? {
             if is_day(&day) && Path::new(&day) >= earliest.parent().unwrap_or(Path::new("")) {
@@ -131,12 +162,57 @@ impl Folder {
         Ok(hours)
     }
 
+    /// All files, the earliest hour first.
+    pub(super) fn files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for hour in self.hours(Timestamp::default())? {
+            let mut of_hour = Vec::new();
+            for entry in fs::read_dir(hour)? {
+                of_hour.push(entry?.path());
+            }
+            of_hour.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
+            of_hour.sort();
+            files.append(&mut of_hour);
+        }
+        Ok(files)
+    }
+
+    /// How many bytes all files have.
+    pub(super) fn size(&self) -> io::Result<u64> {
+        // One that is gone by now has none.
+        let sizes = self.files()?.into_iter().filter_map(|file| Some(fs::metadata(file).ok()?.len()));
+        Ok(sizes.sum())
+    }
+
+    /// Removes the folders of hours that are over and have no files left.
+    pub(super) fn tidy(&self, now: Timestamp) {
+        let recent = Hour::of(now.minus(LATE)).path();
+        for hour in self.hours(Timestamp::default()).unwrap_or_default() {
+            if hour.strip_prefix(self.rows()).is_ok_and(|hour| hour < recent.as_path()) {
+                // Those that have files stay by themselves.
+                let _ = fs::remove_dir(&hour);
+                let _ = hour.parent().map(fs::remove_dir);
+            }
+        }
+    }
+
+    /// Puts `bytes` at `key`, a path within this folder that somebody else named.
+    pub(super) fn keep(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
+        let plain = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
+        if !Path::new(key).components().all(plain) {
+            return Err(io::Error::other(format!("{key:?} is no name of a file")));
+        }
+        let path = self.path.join(key);
+        path.parent().map_or(Ok(()), make)?;
+        fs::write(path, bytes)
+    }
+
     fn rows(&self) -> PathBuf {
-        self.0.join(ROWS)
+        self.path.join(ROWS)
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.0.join(UNFINISHED)
+        self.path.join(UNFINISHED)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use threshold::{Span, SubjectId, Timestamp};
 
 use super::columns::{self, Entry};
-use super::folder::{ENDING, Folder};
+use super::folder::{ENDING, EVENTS, Folder};
 
 /// The most rows or clients that are told apart at once: one takes up to two hundred bytes.
 pub(crate) const MOST: usize = 1 << 20;
@@ -138,7 +138,8 @@ impl Reading {
             };
             for file in files {
                 let path = file.map_err(unreadable)?.path();
-                if path.extension().is_some_and(|ending| ending == ENDING) {
+                let rows = path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with(EVENTS));
+                if rows && path.extension().is_some_and(|ending| ending == ENDING) {
                     hour.read(&path, &mut missing)?;
                 }
             }

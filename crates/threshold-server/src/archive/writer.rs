@@ -12,8 +12,11 @@ use threshold::node::{Breaker, BreakerSettings, ComponentState};
 use threshold::usage::{Drained, Row, Usage};
 use threshold::{Clock as _, Span, SystemClock, Timestamp, random_token};
 
-use super::columns;
-use super::folder::{Folder, Hour};
+use super::bucket::BucketPlace;
+use super::events::{Events, Taken, Told};
+use super::folder::{EVENTS, Folder, Hour};
+use super::upload::Upload;
+use super::{columns, event_columns};
 use crate::health::Health;
 use crate::log::Log;
 
@@ -31,7 +34,10 @@ const FORGET: Span = Span::HOUR;
 /// How an archive is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// Where files are, or wait until they are sent.
     pub(crate) folder: PathBuf,
+    /// Where they are sent, and how many bytes may wait.
+    pub(crate) bucket: Option<(BucketPlace, u64)>,
     /// How often files are written.
     pub(crate) every: Span,
     /// How long they are kept.
@@ -42,6 +48,8 @@ pub(crate) struct Settings {
 /// An archive at work.
 pub(crate) struct Archive {
     usage: Arc<Usage>,
+    events: Arc<Events>,
+    upload: Option<Upload>,
     /// Dropped, it has the thread write what there is and end.
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -51,6 +59,7 @@ struct Writer {
     settings: Settings,
     folder: Folder,
     usage: Arc<Usage>,
+    events: Arc<Events>,
     /// In all names of this process' files: others may write into the same folder.
     node: String,
     files: u64,
@@ -59,6 +68,8 @@ struct Writer {
     most_waiting: usize,
     /// Requests that found no room, and are not told in a file yet.
     dropped: u64,
+    /// Events that did not.
+    dropped_events: u64,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -78,11 +89,15 @@ impl Archive {
         health.archive(false);
         let usage = Arc::new(Usage::new(COUNTED));
         let (stop, told) = channel();
+        let folder = Folder::new(settings.folder.clone());
+        let upload = settings.bucket.as_ref().map(|(place, _)| Upload::start(place, folder, (log, health)));
+        let upload = upload.transpose()?;
         let mut writer = Writer::new(settings, &usage, (log, health));
+        let events = Arc::clone(&writer.events);
         let thread = std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&told));
         let thread =
             thread.map_err(|error| format!("--archive: no thread could be started: {error}; try again"))?;
-        Ok(Self { usage, stop, thread })
+        Ok(Self { usage, events, upload, stop, thread })
     }
 
     /// Where decisions are counted.
@@ -90,11 +105,19 @@ impl Archive {
         Arc::clone(&self.usage)
     }
 
+    /// Where events are noted.
+    pub(crate) fn events(&self) -> Arc<Events> {
+        Arc::clone(&self.events)
+    }
+
     /// Writes what there is, and ends.
     pub(crate) fn stop(self) {
         drop(self.stop);
         // What it had to say is in the log.
         let _ = self.thread.join();
+        if let Some(upload) = self.upload {
+            upload.stop();
+        }
     }
 }
 
@@ -105,11 +128,13 @@ impl Writer {
             folder: Folder::new(settings.folder.clone()),
             settings,
             usage: Arc::clone(usage),
+            events: Arc::default(),
             node: random_token().chars().filter(char::is_ascii_alphanumeric).take(12).collect(),
             files: 0,
             waiting: Vec::new(),
             most_waiting: WAITING,
             dropped: 0,
+            dropped_events: 0,
             clock: SystemClock::new(),
             log: Arc::clone(log),
             health: Arc::clone(health),
@@ -135,6 +160,7 @@ impl Writer {
                 gathered = now;
             }
             self.write(stop);
+            self.write_events(stop);
             if stop {
                 return;
             }
@@ -152,9 +178,97 @@ impl Writer {
         let over = rows.split_off(rows.len().min(room));
         dropped += over.iter().map(|row| row.requests).sum::<u64>();
         self.waiting.append(&mut rows);
+        self.lose(dropped);
+    }
+
+    fn lose(&mut self, dropped: u64) {
         if dropped > 0 {
             self.dropped += dropped;
+            self.health.archive_dropped(dropped);
             self.log.warning(&format!("the archive had no room for {dropped} counts, which are lost"));
+        }
+    }
+
+    /// Writes the events that wait, if it is time and the disk is not left alone.
+    fn write_events(&mut self, stop: bool) {
+        let now = self.clock.now();
+        let Taken { told, dropped } = self.events.take(now, stop);
+        self.lose_events(dropped);
+        if told.is_empty() {
+            return;
+        }
+        if !(stop || self.breaker.admits(now)) {
+            return self.events.give_back(told);
+        }
+        match self.try_write_events(told) {
+            Ok(()) => {
+                if self.breaker.succeeded(self.clock.now().since(now)) {
+                    self.changed(ComponentState::Up, "it can be written again");
+                }
+            }
+            Err((error, left)) => {
+                self.failed(&error);
+                if stop {
+                    let lost = left.len();
+                    self.log
+                        .error(&format!("the archive lost {lost} events that could not be written: {error}"));
+                }
+                self.events.give_back(left);
+            }
+        }
+    }
+
+    /// A file for each hour; what is left if one cannot be written.
+    fn try_write_events(&mut self, told: Vec<Told>) -> Result<(), (io::Error, Vec<Told>)> {
+        let mut hours: BTreeMap<Hour, Vec<Told>> = BTreeMap::new();
+        for told in told {
+            hours.entry(Hour::of(told.at)).or_default().push(told);
+        }
+        while let Some((hour, told)) = hours.pop_first() {
+            if let Err(error) = self.put_events(&hour, &told) {
+                return Err((error, told.into_iter().chain(hours.into_values().flatten()).collect()));
+            }
+        }
+        Ok(())
+    }
+
+    fn put_events(&mut self, hour: &Hour, told: &[Told]) -> io::Result<()> {
+        let bytes = event_columns::encode(told, self.dropped_events).map_err(io::Error::other)?;
+        if self.is_full(bytes.len())? {
+            self.lose_events(told.len() as u64);
+            return Ok(());
+        }
+        let name = format!("{EVENTS}{}", self.name());
+        self.folder.put(hour, &name, &bytes)?;
+        self.dropped_events = 0;
+        Ok(())
+    }
+
+    fn lose_events(&mut self, dropped: u64) {
+        if dropped > 0 {
+            self.dropped_events += dropped;
+            self.health.archive_dropped(dropped);
+            self.log.warning(&format!("the archive had no room for {dropped} events, which are lost"));
+        }
+    }
+
+    /// True if so many bytes more are too many to wait for the bucket.
+    fn is_full(&self, more: usize) -> io::Result<bool> {
+        match &self.settings.bucket {
+            Some((_, most)) => Ok(self.folder.size()? + more as u64 > *most),
+            None => Ok(false),
+        }
+    }
+
+    /// A name that no other file has.
+    fn name(&mut self) -> String {
+        self.files += 1;
+        format!("{}-{}-{}", self.clock.now().as_micros() / 1_000, self.node, self.files)
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if self.breaker.failed(self.clock.now()) {
+            self.changed(ComponentState::Down, &format!("{}: {error}", self.folder.path().display()));
         }
     }
 
@@ -171,9 +285,7 @@ impl Writer {
                 }
             }
             Err(error) => {
-                if self.breaker.failed(self.clock.now()) {
-                    self.changed(ComponentState::Down, &format!("{}: {error}", self.folder.path().display()));
-                }
+                self.failed(&error);
                 if stop {
                     let lost = self.waiting.len();
                     self.log
@@ -208,8 +320,11 @@ impl Writer {
 
     fn put(&mut self, hour: &Hour, rows: &[Row]) -> io::Result<()> {
         let bytes = columns::encode(rows, self.dropped).map_err(io::Error::other)?;
-        self.files += 1;
-        let name = format!("{}-{}-{}", self.clock.now().as_micros() / 1_000, self.node, self.files);
+        if self.is_full(bytes.len())? {
+            self.lose(rows.iter().map(|row| row.requests).sum());
+            return Ok(());
+        }
+        let name = self.name();
         self.folder.put(hour, &name, &bytes)?;
         self.dropped = 0;
         Ok(())
@@ -237,6 +352,7 @@ mod tests {
     fn writer(scratch: &Scratch, room: usize) -> Writer {
         let settings = Settings {
             folder: scratch.path().join("archive"),
+            bucket: None,
             every: Span::MINUTE,
             keep: Span::DAY,
             breaker: BreakerSettings::default(),

@@ -42,8 +42,8 @@ pub(crate) struct Asked {
     /// The most rows of a list; the newest are kept.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rows: u32,
-    /// The folder of the archive [default: THRESHOLD_ARCHIVE, or [archive].folder of the policy].
-    #[arg(long, value_name = "DIR", help_heading = "Where the archive is")]
+    /// The archive: a folder, or s3://BUCKET/PREFIX [default: THRESHOLD_ARCHIVE, or [archive].folder of the policy].
+    #[arg(long, value_name = "PLACE", help_heading = "Where the archive is")]
     pub(crate) archive: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) listing: Listing,

@@ -25,8 +25,9 @@ pub(crate) struct Serve {
     /// folder, or the store's database if that is Postgres].
     #[arg(long, value_name = "URL")]
     pub(crate) ledger: Option<String>,
-    /// The folder of the archive: usage by limit and client, as Parquet; without one nothing is archived.
-    #[arg(long, value_name = "DIR")]
+    /// The archive: usage by limit and client and events, as Parquet, in a folder or at s3://BUCKET/PREFIX; without one
+    /// nothing is archived.
+    #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<PathBuf>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
@@ -82,6 +83,8 @@ finished first.
 Beyond this machine the gateway needs [gateway].tls, the decision API, RESP and Envoy's rate limit service keys in [api],
 and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION are for an archive at s3://...; [archive] has the rest.
+
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
@@ -102,6 +105,7 @@ Examples:
   threshold serve --config policy.toml --store postgres://me@db/limits --cache redis://cache
   threshold serve --envoy-config config --gateway off            what envoyproxy/ratelimit was configured by
   threshold serve --config policy.toml --archive archive         what `threshold analytics` reads
+  threshold serve --config policy.toml --archive s3://bucket/prefix
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

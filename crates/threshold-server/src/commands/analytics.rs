@@ -12,9 +12,9 @@ use threshold::{Clock as _, Span, SubjectId, SystemClock, Timestamp};
 use super::check;
 use super::ledger::{Failed, on_ledger};
 use crate::Ended;
-use crate::archive::{Entry, Folder, Missing, Reading};
+use crate::archive::{Entry, Folder, Missing, Reading, fetch};
 use crate::cli::{Analytics, Asked};
-use crate::config::{self, Access, PolicyFileError};
+use crate::config::{self, Access, ArchivePlace, PolicyFileError};
 use crate::output::{Output, Style, harmless, harmless_json};
 
 /// The most clients that are told apart at once: about a hundred megabytes of them.
@@ -31,7 +31,7 @@ pub(crate) fn analytics(analytics: &Analytics, output: &mut Output) -> Ended {
             })
         }
         Analytics::Clients(asked) => {
-            let folder = match folder(asked) {
+            let folder = match folder(asked, clients::since_when(asked)) {
                 Ok(folder) => folder,
                 Err(error) => return unread(error, output),
             };
@@ -75,7 +75,7 @@ type Work = fn(&Asked, &Reading, &Wanted, &mut Output) -> Result<(), Failed>;
 /// Has `work` done with the archive. The ledger is opened only to find somebody by name: a secret that is not its own would
 /// find nobody, and not say so.
 fn on_archive(asked: &Asked, output: &mut Output, work: Work) -> Ended {
-    let folder = match folder(asked) {
+    let folder = match folder(asked, since(asked)) {
         Ok(Some(folder)) => folder,
         Ok(None) => {
             let what = "no archive is named; name its folder with --archive, or a policy that has [archive].folder \
@@ -106,10 +106,16 @@ fn unread(error: PolicyFileError, output: &mut Output) -> Ended {
     Ended::NotRun
 }
 
-/// The archive that is named, if one is.
-fn folder(asked: &Asked) -> Result<Option<Folder>, PolicyFileError> {
+/// The archive that is named, if one is; from `since` on, if it is far away.
+fn folder(asked: &Asked, since: Timestamp) -> Result<Option<Folder>, PolicyFileError> {
     let policy = asked.listing.place.config.as_deref().map(config::policy).transpose()?;
-    Ok(config::archive_folder(asked.archive.as_deref(), policy.as_ref()).map(Folder::new))
+    let place = config::archive_place(asked.archive.as_deref(), policy.as_ref());
+    let folder = place.and_then(|place| match place {
+        Some(ArchivePlace::Folder(folder)) => Ok(Some(Folder::new(folder))),
+        Some(ArchivePlace::Bucket(bucket)) => fetch(&bucket, since, config::scratch()).map(Some),
+        None => Ok(None),
+    });
+    folder.map_err(PolicyFileError::Unreadable)
 }
 
 /// Says what is missing in what was read.

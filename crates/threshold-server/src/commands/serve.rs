@@ -146,7 +146,11 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
     output.line(&format!("  store    {}", config::shown(store)));
     output.line(&format!("  ledger   {}", config::shown(ledger)));
     if let Some(archive) = &config.archive {
-        output.line(&format!("  archive  {}", archive.folder.display()));
+        let shown = match &archive.bucket {
+            Some((bucket, _)) => format!("{bucket}, by way of {}", archive.folder.display()),
+            None => archive.folder.display().to_string(),
+        };
+        output.line(&format!("  archive  {shown}"));
     }
     if let (None, Some((address, _))) = (&config.file, surfaces.gateway)
         && surfaces.demo

@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     /// What was made or is about to be.
     pub(crate) notes: Vec<String>,
     pub(crate) warning: Option<String>,
+    /// The folder of what is kept on this machine.
+    pub(crate) data_dir: PathBuf,
 }
 
 impl Settings {
@@ -64,8 +66,8 @@ pub(crate) fn settings(place: &Place, access: Access) -> Result<Settings, Policy
         _ => None,
     };
     let (secret_place, warning) = (found.place, found.warning.or_else(|| wanted.warning(&store_url)));
-    let Wanted { ledger, notes, .. } = wanted;
-    Ok(Settings { ledger, store: store_url, secrets, secret_place, policy, rules, notes, warning })
+    let Wanted { ledger, notes, data_dir, .. } = wanted;
+    Ok(Settings { ledger, store: store_url, secrets, secret_place, policy, rules, notes, warning, data_dir })
 }
 
 /// Where the store and the ledger would be.

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use threshold::NodeSettings;
 use threshold::engine::{Rules, Secrets};
 use threshold::node::{BreakerSettings, Strategy};
 use threshold::open::Place;
 use threshold::policy::{Breaker, Listen, Policy};
-use threshold::{NodeSettings, Span};
 
+use super::archive::archive;
 use super::envoy::with_envoy;
 use super::ledger::with_token;
 use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
-use crate::archive;
 use crate::cli::{Serve, listen};
 use crate::demo;
 
@@ -21,9 +21,6 @@ const RLS: &str = "127.0.0.1:8081";
 const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
 const RESP: &str = "127.0.0.1:6380";
-/// How often a file of the archive is written, and how long it is kept.
-const ARCHIVE_EVERY: Span = Span::MINUTE;
-const KEEP_ARCHIVE: Span = Span::from_secs(90 * 24 * 60 * 60);
 /// What stands for the name of a file where there is none.
 const DEMONSTRATION: &str = "the demonstration";
 
@@ -46,7 +43,7 @@ pub(crate) struct ServerConfig {
     pub(crate) cache: Option<String>,
     pub(crate) node: NodeSettings,
     /// The archive, if there is one.
-    pub(crate) archive: Option<archive::Settings>,
+    pub(crate) archive: Option<crate::archive::Settings>,
     pub(crate) debug: bool,
 }
 
@@ -95,7 +92,8 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     guard(&policy, [gateway, api, admin, resp, rls]).map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
-    let archive = archive(serve.archive.as_deref(), &policy, node.breaker);
+    let archive = archive(serve.archive.as_deref(), &policy, (node.breaker, &settings.data_dir));
+    let archive = archive.map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
@@ -183,24 +181,6 @@ fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, 
         true => Err("--cache: this is the store itself; name another, or leave it out".to_owned()),
         false => Ok(Some(cache)),
     }
-}
-
-/// The folder of the archive that a flag, the environment or the policy names.
-pub(crate) fn archive_folder(flag: Option<&Path>, policy: Option<&Policy>) -> Option<PathBuf> {
-    let of_policy = || policy?.archive.as_ref()?.folder.as_ref().map(PathBuf::from);
-    flag.map(Path::to_owned).or_else(|| set("THRESHOLD_ARCHIVE").map(PathBuf::from)).or_else(of_policy)
-}
-
-/// The archive, if there is to be one.
-fn archive(flag: Option<&Path>, policy: &Policy, breaker: BreakerSettings) -> Option<archive::Settings> {
-    let every = policy.archive.as_ref().and_then(|archive| archive.every.as_ref());
-    let keep = policy.privacy.as_ref().and_then(|privacy| privacy.keep_archive);
-    Some(archive::Settings {
-        folder: archive_folder(flag, Some(policy))?,
-        every: every.map_or(ARCHIVE_EVERY, |every| every.value),
-        keep: keep.unwrap_or(KEEP_ARCHIVE),
-        breaker,
-    })
 }
 
 /// How the node works with its stores.

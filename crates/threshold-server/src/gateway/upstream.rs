@@ -11,7 +11,8 @@ use threshold::policy::Policy;
 use threshold::route::{Path, Routes};
 use threshold_http::body::RequestBody;
 
-pub(super) use connect::{ConnectError, Wire};
+pub(super) use connect::ConnectError;
+pub(crate) use connect::{Wire, secured};
 pub(super) use http1::Outgoing;
 pub(super) use pool::{Answered, Linked, Pool, SendError};
 pub(super) use target::Targets;

@@ -113,4 +113,5 @@ async fn counters_continue_on_the_second_store() {
     assert_eq!(ask(&server, "/shared", 20).await, (5, 0), "the second store has the half of it");
     server.hears("cache-only", 1);
     assert_eq!(parts(&server).await, ["cache-only", "failing", "ok"]);
+    server.tells("\"alert\":\"store-down\"", 1);
 }

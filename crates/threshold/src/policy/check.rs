@@ -1,5 +1,6 @@
 //! Mistakes that show only when fields are seen together. Each is noted; none ends the check.
 
+mod alerts;
 mod descriptors;
 mod gateway;
 mod identity;
@@ -18,4 +19,5 @@ pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
     identity::check(policy, reader);
     gateway::check(policy, reader);
     rest::check(policy, reader);
+    alerts::check(policy, reader);
 }

@@ -1,4 +1,4 @@
-//! How the service presents itself, as it is written: server, store, privacy, WebSocket messages, alerts.
+//! How the service presents itself, as it is written: server, store, privacy, WebSocket messages.
 
 use threshold_core::{Rate, Span};
 
@@ -75,10 +75,18 @@ table! {
 table! {
     /// What is kept for long: who met which limit how often, in files.
     pub struct Archive {
-        /// The folder of the files; without one there is no archive.
+        /// The folder of the files, or `s3://bucket/prefix`; without one there is no archive.
         folder: String = optional,
         /// How often a file is written.
         every: Placed<Span> = optional,
+        /// Where S3 is spoken, such as `https://s3.example.com`: Amazon's unless told.
+        endpoint: Placed<String> = optional,
+        /// The region of the bucket: `us-east-1` unless told, `auto` for R2.
+        region: String = optional,
+        /// Names the bucket in the path instead of the host.
+        path_style: bool = default(false),
+        /// The most bytes of files that wait while the bucket is away: 256 MiB unless told.
+        spool_bytes: u64 = optional,
     }
 }
 
@@ -167,41 +175,5 @@ impl Default for WebSocket {
             on_exceed: OnExceed::Send,
             close_code: None,
         }
-    }
-}
-
-table! {
-    /// When to raise an alarm.
-    pub struct Alerts {
-        /// Refusals of the edge layer in a minute.
-        edge_blocks: Thresholds = optional,
-        /// Refusals of the tenant layer in a minute.
-        tenant_blocks: Thresholds = optional,
-        /// Bans in an hour.
-        user_bans: Thresholds = optional,
-        /// Refusals of one address in a minute.
-        address_blocks: Thresholds = optional,
-        /// Where alarms are sent.
-        webhooks: Vec<Webhook> = default(Vec::new()),
-    }
-}
-
-table! {
-    /// Two levels of alarm.
-    pub struct Thresholds {
-        /// Worth a look.
-        warning: Placed<u64> = required,
-        /// Worth waking somebody.
-        critical: Placed<u64> = required,
-    }
-}
-
-table! {
-    /// An address that alarms are posted to.
-    pub struct Webhook {
-        /// An `https` address.
-        url: Placed<String> = required,
-        /// Signs what is sent, best as `${NAME}`.
-        secret: String = optional,
     }
 }

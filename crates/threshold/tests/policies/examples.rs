@@ -34,14 +34,17 @@ fn examples_have_no_warnings_but_the_one_their_document_asks_for() {
 #[test]
 fn every_block_of_the_guide_is_a_policy() {
     let page = |name| std::fs::read_to_string(root().join("docs/guide").join(name)).unwrap();
-    let pages = [page("policy.md"), page("abuse.md")];
+    let pages = [page("policy.md"), page("abuse.md"), page("alerts.md")];
     let of_page = |page| str::split(page, "```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let blocks: Vec<&str> = pages.iter().flat_map(|page| of_page(page)).collect();
     assert!(blocks.len() >= 10, "only {} blocks", blocks.len());
     let environment = |name: &str| {
-        ["JWT_SECRET", "THRESHOLD_SECRET"]
-            .contains(&name)
-            .then(|| "0123456789abcdef0123456789abcdef".to_owned())
+        let secret = "0123456789abcdef0123456789abcdef".to_owned();
+        match name {
+            "JWT_SECRET" | "THRESHOLD_SECRET" | "HOOK_SECRET" => Some(secret),
+            "SLACK_URL" => Some(format!("https://hooks.example.com/services/{secret}")),
+            _ => None,
+        }
     };
     for block in blocks {
         if let Err(error) = threshold::policy::Policy::read("guide", block, &environment) {

@@ -68,6 +68,11 @@ pub(super) async fn clients(
     Ok(Ended::Well)
 }
 
+/// From when on: always, unless told.
+pub(super) fn since_when(asked: &Asked) -> Timestamp {
+    if asked.since.is_some() { since(asked) } else { Timestamp::default() }
+}
+
 /// Counts the requests of the archive.
 fn count(
     asked: &Asked,
@@ -75,8 +80,7 @@ fn count(
     clients: &mut Clients,
     desk: &mut Desk<'_>,
 ) -> Result<(), Failed> {
-    let since = if asked.since.is_some() { since(asked) } else { Timestamp::default() };
-    let reading = Reading::new(folder, since);
+    let reading = Reading::new(folder, since_when(asked));
     // Each request once, whatever limits it met.
     let limit = asked.limit.clone().unwrap_or_else(|| EVERY_REQUEST.to_owned());
     let wanted = Wanted { clients: ids.to_vec(), limit: Some(limit) };

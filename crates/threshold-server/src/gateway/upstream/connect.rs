@@ -24,7 +24,7 @@ pub(in crate::gateway) enum ConnectError {
 }
 
 /// A connection to an application.
-pub(in crate::gateway) enum Wire {
+pub(crate) enum Wire {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -41,10 +41,15 @@ pub(super) async fn connect(target: &Target, timeout: Duration) -> Result<Wire, 
 async fn open(target: &Target) -> io::Result<Wire> {
     let stream = TcpStream::connect((target.host.as_str(), target.port)).await?;
     stream.set_nodelay(true)?;
-    if target.speaks != Speaks::Tls {
-        return Ok(Wire::Plain(stream));
+    match target.speaks {
+        Speaks::Tls => secured(stream, &target.host).await,
+        Speaks::Http1 | Speaks::Http2 => Ok(Wire::Plain(stream)),
     }
-    let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
+}
+
+/// Speaks TLS with whoever is at the other end, who must prove to be `host`.
+pub(crate) async fn secured(stream: TcpStream, host: &str) -> io::Result<Wire> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let connector = TlsConnector::from(tls()?);
     Ok(Wire::Tls(Box::new(connector.connect(name, stream).await?)))
 }

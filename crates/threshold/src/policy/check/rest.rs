@@ -1,4 +1,4 @@
-//! Tenants, store, surfaces, ladder, reputation, login and alerts.
+//! Tenants, store, surfaces, ladder, reputation and login.
 
 use super::super::decode::{Placed, Reader};
 use super::super::table::{list, nearest};
@@ -15,7 +15,6 @@ pub(super) fn check(policy: &Policy, reader: &mut Reader<'_>) {
     ladder(policy, reader);
     reputation(policy, reader);
     login(policy, reader);
-    alerts(policy, reader);
 }
 
 fn tenants(policy: &Policy, reader: &mut Reader<'_>) {
@@ -117,6 +116,12 @@ fn archive(policy: &Policy, reader: &mut Reader<'_>) {
         let what = format!("files cannot be written every {}", every.value);
         reader.note_placed(every, what, format!("write something from {shortest} to {longest}"));
     }
+    let endpoint = policy.archive.as_ref().and_then(|archive| archive.endpoint.as_ref());
+    let speaks = |url: &str| url.starts_with("https://") || url.starts_with("http://");
+    if let Some(endpoint) = endpoint.filter(|url| !speaks(url) || url.contains('@')) {
+        let remedy = "write one such as \"https://s3.example.com\"; credentials come from the environment";
+        reader.note_placed(endpoint, "this is no address of S3", remedy);
+    }
 }
 
 fn ladder(policy: &Policy, reader: &mut Reader<'_>) {
@@ -181,23 +186,4 @@ fn reputation(policy: &Policy, reader: &mut Reader<'_>) {
 fn login(policy: &Policy, reader: &mut Reader<'_>) {
     let Some(lockout) = policy.login.as_ref().and_then(|login| login.lockout.as_ref()) else { return };
     ascending(lockout.iter().map(|lockout| &lockout.failures), "failures", reader);
-}
-
-fn alerts(policy: &Policy, reader: &mut Reader<'_>) {
-    let Some(alerts) = &policy.alerts else { return };
-    let all = [&alerts.edge_blocks, &alerts.tenant_blocks, &alerts.user_bans, &alerts.address_blocks];
-    for thresholds in all.into_iter().flatten() {
-        if thresholds.warning.value > thresholds.critical.value {
-            let what = format!("a warning at {} comes after the critical one", thresholds.warning.value);
-            reader.note_placed(
-                &thresholds.warning,
-                what,
-                format!("use at most {}", thresholds.critical.value),
-            );
-        }
-    }
-    for webhook in alerts.webhooks.iter().filter(|webhook| !webhook.url.starts_with("https://")) {
-        let what = format!("{:?} is not safe to send alarms to", webhook.url.value);
-        reader.note_placed(&webhook.url, what, "use an https address");
-    }
 }

@@ -1,0 +1,103 @@
+//! What is looked at: numbers that only grow, and levels, at one moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use threshold::Timestamp;
+use threshold::event::Event;
+use threshold::ledger::SanctionKind;
+use threshold::policy::AlertMetric;
+
+/// Everything that rules may look at, at one moment. Counters count from the start of the process and never fall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Readings {
+    pub(crate) at: Timestamp,
+    /// Refusals by layer: counters.
+    pub(crate) edge_blocks: u64,
+    pub(crate) tenant_blocks: u64,
+    pub(crate) user_blocks: u64,
+    pub(crate) endpoint_blocks: u64,
+    /// The most refusals of one address in the last minute: a level.
+    pub(crate) single_ip_blocks: u64,
+    pub(crate) bans: u64,
+    pub(crate) shadow_bans: u64,
+    pub(crate) lockouts: u64,
+    pub(crate) violations: u64,
+    pub(crate) warnings: u64,
+    pub(crate) decisions: u64,
+    pub(crate) refused: u64,
+    /// 0 or 1: a level.
+    pub(crate) store_down: u64,
+    /// 0 or 1: a level.
+    pub(crate) ledger_failing: u64,
+    pub(crate) archive_dropped: u64,
+    /// A level.
+    pub(crate) overshoot: u64,
+}
+
+impl Readings {
+    pub(super) const fn of(&self, metric: AlertMetric) -> u64 {
+        match metric {
+            AlertMetric::EdgeBlocks => self.edge_blocks,
+            AlertMetric::TenantBlocks => self.tenant_blocks,
+            AlertMetric::UserBlocks => self.user_blocks,
+            AlertMetric::EndpointBlocks => self.endpoint_blocks,
+            AlertMetric::SingleIpBlocks => self.single_ip_blocks,
+            AlertMetric::Bans => self.bans,
+            AlertMetric::ShadowBans => self.shadow_bans,
+            AlertMetric::Lockouts => self.lockouts,
+            AlertMetric::Violations => self.violations,
+            AlertMetric::Warnings => self.warnings,
+            AlertMetric::Decisions => self.decisions,
+            AlertMetric::Refused => self.refused,
+            AlertMetric::StoreDown => self.store_down,
+            AlertMetric::LedgerFailing => self.ledger_failing,
+            AlertMetric::ArchiveDropped => self.archive_dropped,
+            AlertMetric::Overshoot => self.overshoot,
+        }
+    }
+}
+
+/// Events, counted as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    bans: AtomicU64,
+    shadow_bans: AtomicU64,
+    lockouts: AtomicU64,
+    violations: AtomicU64,
+    warnings: AtomicU64,
+}
+
+impl Counts {
+    /// Counts `event`, if it is one of those that rules look at.
+    pub(crate) fn note(&self, event: &Event) {
+        match event {
+            Event::AbuseEscalation(escalation) => {
+                add(&self.violations);
+                if !escalation.shadowed && escalation.banned_until.is_none() {
+                    add(&self.warnings);
+                }
+            }
+            Event::SanctionImposed { kind: SanctionKind::Ban, .. } => add(&self.bans),
+            Event::SanctionImposed { kind: SanctionKind::Shadow, .. } => add(&self.shadow_bans),
+            Event::AuthUserLockout { .. } => add(&self.lockouts),
+            _ => {}
+        }
+    }
+
+    /// Puts what was counted into `readings`.
+    pub(crate) fn read(&self, readings: Readings) -> Readings {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Readings {
+            bans: read(&self.bans),
+            shadow_bans: read(&self.shadow_bans),
+            lockouts: read(&self.lockouts),
+            violations: read(&self.violations),
+            warnings: read(&self.warnings),
+            ..readings
+        }
+    }
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}

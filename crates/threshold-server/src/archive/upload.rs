@@ -1,0 +1,155 @@
+//! The thread that sends the spool's files to a bucket, and removes those that have arrived.
+//!
+//! A file is sent under the name that it has here: sent twice, after a crash between its arrival and its removal, it is the
+//! same object. What cannot be sent stays, also across a restart.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use threshold::node::{Breaker, BreakerSettings, ComponentState};
+use threshold::{Clock as _, Span, SystemClock};
+use tokio::runtime::Runtime;
+
+use super::bucket::{Bucket, BucketPlace};
+use super::folder::Folder;
+use crate::health::Health;
+use crate::log::Log;
+
+/// How often the thread looks whether there is something to send.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long it may go on sending when the server stops.
+const PARTING: Span = Span::from_secs(5);
+/// The fewest and the longest that a bucket which fails is left alone: it is far away, and nobody waits for it.
+const BREAKER: BreakerSettings =
+    BreakerSettings { failures: 2, open: Span::from_secs(2), probe: Span::from_secs(5) };
+
+/// Files on their way.
+pub(super) struct Upload {
+    /// Dropped, it has the thread send what there is and end.
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+struct Sending {
+    folder: Folder,
+    bucket: Bucket,
+    shown: String,
+    runtime: Runtime,
+    breaker: Breaker,
+    clock: SystemClock,
+    log: Arc<Log>,
+    health: Arc<Health>,
+}
+
+impl Upload {
+    pub(super) fn start(
+        place: &BucketPlace,
+        folder: Folder,
+        (log, health): (&Arc<Log>, &Arc<Health>),
+    ) -> Result<Self, String> {
+        let failed = |error| format!("--archive: no thread could be started: {error}; try again");
+        let mut sending = Sending {
+            folder,
+            bucket: Bucket::new(place)?,
+            shown: place.to_string(),
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?,
+            breaker: Breaker::new(BREAKER),
+            clock: SystemClock::new(),
+            log: Arc::clone(log),
+            health: Arc::clone(health),
+        };
+        let (stop, told) = channel();
+        let run = move || sending.run(&told);
+        let thread =
+            std::thread::Builder::new().name("archive-upload".to_owned()).spawn(run).map_err(failed)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Sends what there is, as far as it does not take long, and ends.
+    pub(super) fn stop(self) {
+        drop(self.stop);
+        // What it had to say is in the log.
+        let _ = self.thread.join();
+    }
+}
+
+impl Sending {
+    fn run(&mut self, told: &Receiver<()>) {
+        loop {
+            let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
+            if stop || self.breaker.admits(self.clock.now()) {
+                self.send_all(stop);
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+
+    /// Sends every file, until one fails.
+    fn send_all(&mut self, stop: bool) {
+        let begun = self.clock.now();
+        let files = match self.folder.files() {
+            Ok(files) => files,
+            Err(error) => return self.failed(&format!("{}: {error}", self.folder.path().display())),
+        };
+        let count = files.len();
+        for (sent, file) in files.into_iter().enumerate() {
+            let done = self.send(&file);
+            if let Err(why) = &done {
+                self.failed(why);
+            }
+            if done.is_err() || (stop && self.clock.now().since(begun) >= PARTING) {
+                if stop {
+                    let left = count - sent;
+                    self.log.warning(&format!("{left} files of the archive are sent at the next start"));
+                }
+                return;
+            }
+        }
+        self.folder.tidy(begun);
+    }
+
+    fn send(&mut self, file: &Path) -> Result<(), String> {
+        let key = self.key(file)?;
+        let bytes = match fs::read(file) {
+            Ok(bytes) => Bytes::from(bytes),
+            // Its time was over.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(format!("{}: {error}", file.display())),
+        };
+        let begun = self.clock.now();
+        self.runtime.block_on(self.bucket.put(&key, bytes))?;
+        if self.breaker.succeeded(self.clock.now().since(begun)) {
+            self.changed(ComponentState::Up, "files arrive again");
+        }
+        self.log.debug(&format!("the archive sent {key} to {}", self.shown));
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", file.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn key(&self, file: &Path) -> Result<String, String> {
+        let path: PathBuf = file.strip_prefix(self.folder.path()).map_err(|error| error.to_string())?.into();
+        path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is no name for an object", path.display()))
+    }
+
+    fn failed(&mut self, why: &str) {
+        if self.breaker.failed(self.clock.now()) {
+            self.changed(ComponentState::Down, &format!("{}: {why}", self.shown));
+        }
+    }
+
+    fn changed(&self, state: ComponentState, reason: &str) {
+        self.health.archive(state == ComponentState::Down);
+        self.log.component_changed("archive", state, reason);
+    }
+}
