@@ -314,6 +314,9 @@ fn event(at: Timestamp, by: &str, change: Change) -> Event {
             Event::SettingChanged { at, what: format!("{} set to {}", tenant.subject, tenant.tier), by }
         }
         Change::RemoveTenant(subject) => Event::SettingChanged { at, what: format!("{subject} removed"), by },
+        Change::Note { action, target, .. } => {
+            Event::SettingChanged { at, what: format!("{action} {target}"), by }
+        }
     }
 }
 
