@@ -17,7 +17,7 @@ mod writer;
 pub(crate) use columns::Entry;
 pub(crate) use folder::{Folder, day};
 pub(crate) use reader::{Halt, MOST, Missing, Part, Reading, in_parts};
-pub(crate) use writer::{Archive, Settings};
+pub(crate) use writer::{Archive, Handle, Settings};
 
 /// Puts `rows`, all of one hour, into a file of `folder`.
 #[cfg(test)]

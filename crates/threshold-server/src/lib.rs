@@ -11,7 +11,7 @@
 //! | `listening` | whoever is connected to them |
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
-//! | `admin`, `health` | whether the server lives and is ready |
+//! | `admin`, `health` | how the server is, and what operators change while it runs |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
@@ -86,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
+            Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),
     };

@@ -56,7 +56,8 @@ impl Reloader {
     /// Reads the policy again if a file is another than before.
     pub(crate) fn reload_if_changed(&mut self, app: &App, serve: &Serve) {
         if self.has_changed() {
-            self.reload(app, serve);
+            // What is wrong with it is in the log.
+            let _ = self.reload(app, serve);
         }
     }
 
@@ -81,12 +82,13 @@ impl Reloader {
     }
 
     /// Reads the policy again and puts it in force, or says why not.
-    pub(crate) fn reload(&mut self, app: &App, serve: &Serve) {
+    pub(crate) fn reload(&mut self, app: &App, serve: &Serve) -> Result<(), Vec<String>> {
         // Seen before they are read: what is changed after that is another change.
         self.has_changed();
         match self.try_reload(app, serve) {
             Ok(policy) => {
                 app.health.policy();
+                app.policy.changed(&policy, self.text());
                 app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
                 let fixed = Fixed::of(&policy);
                 if fixed != self.fixed {
@@ -95,11 +97,13 @@ impl Reloader {
                     self.fixed = fixed;
                 }
                 self.watch(&policy);
+                Ok(())
             }
             Err(problems) => {
                 app.health.refused();
                 problems.iter().for_each(|problem| app.log.error(problem));
                 app.log.error("policy refused: the last good one stays in force");
+                Err(problems)
             }
         }
     }
@@ -126,6 +130,12 @@ impl Reloader {
             rls.change(rls::Settings::new(&policy));
         }
         Ok(policy)
+    }
+
+    /// What the policy's file says, as it was seen last.
+    fn text(&self) -> Option<String> {
+        let (_, bytes) = self.seen.iter().find(|(file, _)| Some(file) == self.file.as_ref())?;
+        String::from_utf8(bytes.clone()?).ok()
     }
 
     /// Watches the policy's file and those that it names.

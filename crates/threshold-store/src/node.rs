@@ -222,6 +222,12 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         true
     }
 
+    /// The most bytes that the shares of limits take while the store is gone.
+    #[must_use]
+    pub fn max_share_bytes(&self) -> usize {
+        self.shares.stats().max_bytes
+    }
+
     /// The store behind it.
     pub const fn store(&self) -> &S {
         self.store.inner()

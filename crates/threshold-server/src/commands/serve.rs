@@ -1,12 +1,14 @@
 //! `threshold serve`: starts a server and keeps it until a signal ends it.
 
 use std::io;
+use std::sync::Arc;
 
 use threshold::engine::Rules;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::check;
 use crate::Ended;
+use crate::admin::Reload;
 use crate::app::{App, Surfaces};
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError, ServerConfig, Settings};
@@ -50,22 +52,30 @@ async fn run(
     if let Some(warning) = &config.settings.warning {
         output.labelled(Style::Warning, "warning", warning);
     }
-    let app = App::start(&config, rules).await?;
+    let mut app = App::start(&config, rules).await?;
     greet(&config, &app.surfaces, output);
     let mut reloader = Reloader::new(&config);
     {
-        let tending = App::tend(&app.engine, &app.health, &app.log);
+        let (engine, health, log) = (Arc::clone(&app.engine), Arc::clone(&app.health), Arc::clone(&app.log));
+        let tending = App::tend(&engine, &health, &log);
         tokio::pin!(tending);
         let mut looking = tokio::time::interval(reload::LOOK);
         loop {
             let told = tokio::select! {
                 told = signals.next() => told,
+                Some(reply) = app.asked.recv() => Told::Asked(reply),
                 _ = looking.tick() => Told::Look,
                 () = &mut tending => Told::Look,
             };
             match (told, &mut reloader) {
                 (Told::Stop, _) => break,
-                (Told::Reload, Some(reloader)) => reloader.reload(&app, serve),
+                (Told::Reload, Some(reloader)) => drop(reloader.reload(&app, serve)),
+                // Who asked may have gone.
+                (Told::Asked(reply), Some(reloader)) => drop(reply.send(reloader.reload(&app, serve))),
+                (Told::Asked(reply), None) => {
+                    let what = "there is no policy to read again; start the server with --config";
+                    let _ = reply.send(Err(vec![what.to_owned()]));
+                }
                 (Told::Reload, None) => {
                     app.log.warning("there is no policy to read again; name one with --config");
                 }
@@ -82,6 +92,8 @@ async fn run(
 enum Told {
     Stop,
     Reload,
+    /// Somebody waits for the policy to be read again.
+    Asked(Reload),
     Look,
 }
 
@@ -133,7 +145,10 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         output.line(&format!("  rls      grpc://{address} (Envoy's rate limit service)"));
     }
     if let Some(address) = surfaces.admin {
-        output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
+        output.line(&format!("  admin    http://{address} (/livez, /readyz, /api/admin)"));
+    }
+    if let Some(token) = &surfaces.new_token {
+        output.line(&format!("  token    {token} (for /api/admin; shown this once, so keep it)"));
     }
     let policy = match (&config.file, &config.envoy) {
         (Some(file), Some(folder)) => {

@@ -13,6 +13,7 @@ use threshold_core::{
     Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, StoreErrorKind, SubjectId, SubjectKind,
     Timestamp,
 };
+use threshold_store::node::ComponentStats;
 
 use super::overrides::{self, Override, OverrideError, Overrides};
 use super::rules::{Frame, ReloadError, Rule, Rules};
@@ -156,6 +157,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// How many subjects something is held against, and how many could not be kept in memory for want of room.
     pub fn standing_figures(&self) -> (usize, usize) {
         self.standings.figures()
+    }
+
+    /// How the ledger is and how it has been.
+    pub fn ledger_stats(&self) -> ComponentStats {
+        let (failures, latency) = self.ledger_breaker.figures();
+        ComponentStats { state: self.ledger_breaker.state(), latency, failures }
+    }
+
+    /// Has decisions ask a ledger again at once that was given up; true if it was.
+    pub fn recover_ledger(&self) -> bool {
+        self.ledger_breaker.recover()
     }
 
     /// Names subjects as the ledger knows them, under the secret of now.

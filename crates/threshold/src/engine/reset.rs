@@ -80,8 +80,9 @@ fn is_meant(rule: &Rule, frame: &Frame, endpoint: Endpoint<'_>) -> bool {
     match endpoint {
         Endpoint::Every => true,
         Endpoint::Limit(id) => rule.id.as_str() == id,
-        Endpoint::Path(method, path) => Path::read(path)
-            .is_ok_and(|path| rule.routes.matches(&frame.routes.matches(method, None, &path))),
+        Endpoint::Path(method, path) => {
+            Path::read(path).is_ok_and(|path| rule.routes.matches(&frame.routes.matches(method, None, &path)))
+        }
     }
 }
 
