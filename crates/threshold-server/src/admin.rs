@@ -1,80 +1,93 @@
-//! The admin listener: whether the server lives and is ready.
+//! The admin listener: how the server is, and what operators change while it runs.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `serve` | connections |
+//! | `answer`, `routes` | what can be asked, by whom, and what is told when it makes no sense |
+//! | `guard` | who is let in: hosts, origins, tokens, and how often |
+//! | `tokens` | the file of tokens |
+//! | `call`, `ask` | one question: its parts, and who is meant |
+//! | `status` | how the parts are, and what an operator can have them do |
+//! | `sanctions`, `lockouts`, `overrides`, `tenants`, `records` | what the ledger has |
+//! | `limits` | counters that begin anew |
+//! | `policy` | the policy in force: shown, checked, changed and taken back |
+//! | `explain` | what a request would meet |
+//! | `analytics`, `clients` | the past |
+//! | `openapi` | the same for programs |
 
-use std::convert::Infallible;
-use std::net::SocketAddr;
+mod analytics;
+mod answer;
+mod ask;
+mod call;
+mod clients;
+mod explain;
+mod guard;
+mod limits;
+mod lockouts;
+mod openapi;
+mod overrides;
+mod policy;
+mod records;
+mod routes;
+mod sanctions;
+mod serve;
+mod status;
+mod tenants;
+pub(crate) mod tokens;
+
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::json;
-use threshold_http::Answer;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use threshold::ledger::Change;
+use threshold::{MemoryStore, NodeStore, SharedStore};
 
+use crate::archive;
+use crate::engine::Engine;
 use crate::health::Health;
+use crate::log::Log;
 
-/// The most connections at the same time.
-const CONNECTIONS: usize = 256;
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) use policy::{PolicyDesk, Reload};
+pub(crate) use serve::Listener;
 
-/// Serves `listener` until the process ends.
-pub(crate) fn start(listener: TcpListener, health: Arc<Health>) -> std::io::Result<SocketAddr> {
-    let address = listener.local_addr()?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    tokio::spawn(async move {
-        loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let health = Arc::clone(&health);
-            tokio::spawn(async move {
-                let service = service_fn(|request| {
-                    let answer = answer(&request, &health);
-                    async move { Ok::<_, Infallible>(answer) }
-                });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-                // How it ends is the client's business.
-                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-                drop(place);
-            });
-        }
-    });
-    Ok(address)
+/// What operators work on. Nothing in it is needed for a decision.
+pub(crate) struct Admin {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) stores: Stores,
+    pub(crate) archive: Option<archive::Handle>,
+    pub(crate) policy: Arc<PolicyDesk>,
 }
 
-fn answer(request: &Request<Incoming>, health: &Health) -> Response<Full<Bytes>> {
-    if ![Method::GET, Method::HEAD].contains(request.method()) {
-        let detail = "only GET and HEAD are answered here";
-        return Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).into_response();
-    }
-    match request.uri().path() {
-        "/livez" => document(StatusCode::OK, &json!({ "status": "ok" })),
-        "/readyz" => {
-            let report = health.report();
-            let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-            document(status, &report.to_json())
-        }
-        _ => {
-            let detail = "there is nothing here; ask for /livez or /readyz";
-            Answer::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
-        }
-    }
+/// The store behind the engine, as far as there is something to see or to change.
+#[derive(Clone, Default)]
+pub(crate) struct Stores {
+    /// A node's view of a store outside.
+    pub(crate) node: Option<Arc<NodeStore<SharedStore>>>,
+    /// The store in memory, where that is the store.
+    pub(crate) memory: Option<Arc<MemoryStore>>,
 }
 
-fn document(status: StatusCode, document: &serde_json::Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(format!("{document}\n")));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-    headers.insert(header::CACHE_CONTROL, http::HeaderValue::from_static("no-store"));
-    response
+/// A change that the ledger knows nothing of.
+pub(crate) struct Noted<'a> {
+    pub(crate) action: &'a str,
+    pub(crate) target: &'a str,
+    pub(crate) before: String,
+    pub(crate) after: String,
+}
+
+impl Admin {
+    /// Writes down that `by` made a change which is no change of the ledger. What was changed stays so if that fails: an
+    /// operator may be about to put right what keeps it from being written. Says whether it is written down.
+    pub(crate) async fn note(&self, by: &str, noted: Noted<'_>) -> bool {
+        let Noted { action, target, before, after } = noted;
+        let (said, action, target) =
+            (format!("{action} {target} by {by}"), action.to_owned(), target.to_owned());
+        match ask::operate(&*self.engine, by, Change::Note { action, target, before, after }).await {
+            Ok(_) => true,
+            Err(error) => {
+                self.log.error(&format!("not in the audit log: {said} ({error})"));
+                false
+            }
+        }
+    }
 }

@@ -23,7 +23,7 @@ mod idempotency;
 mod keys;
 mod login;
 mod openapi;
-mod read;
+pub(crate) mod read;
 mod serve;
 mod shortcut;
 mod write;
@@ -40,6 +40,7 @@ use tokio::net::TcpListener;
 use crate::engine::Engine;
 use crate::keys::Keys;
 use crate::listening::Listening;
+pub(crate) use check::explain_only;
 use idempotency::Idempotency;
 use serve::serve;
 

@@ -11,7 +11,10 @@ use threshold::{
     open_store,
 };
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
 
+use crate::admin::tokens::Tokens;
+use crate::admin::{Admin, PolicyDesk, Reload, Stores};
 use crate::alerts::{Alerts, Counts};
 use crate::api::{self, Api};
 use crate::archive::{Archive, Events};
@@ -44,6 +47,8 @@ pub(crate) struct App {
     pub(crate) rls: Option<Rls>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
+    /// The policy, as operators see it.
+    pub(crate) policy: Arc<PolicyDesk>,
     archive: Option<Archive>,
     pub(crate) alerts: Alerts,
     /// The application for what no other takes.
@@ -59,23 +64,29 @@ pub(crate) struct Surfaces {
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) rls: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
+    /// The token of administrators, if it was made just now: it is shown once.
+    pub(crate) new_token: Option<String>,
     /// True if the built-in application is behind the gateway.
     pub(crate) demo: bool,
 }
 
 impl App {
-    /// Opens what `config` names and starts the surfaces. What went wrong is said with its remedy.
-    pub(crate) async fn start(config: &ServerConfig, rules: Rules) -> Result<Self, String> {
+    /// Opens what `config` names and starts the surfaces; with it comes who asks for the policy to be read again. What went
+    /// wrong is said with its remedy.
+    pub(crate) async fn start(
+        config: &ServerConfig,
+        rules: Rules,
+    ) -> Result<(Self, mpsc::Receiver<Reload>), String> {
         let (log, health) = (Arc::new(Log::new(config.debug)), Arc::new(Health::default()));
-        let admin = match config.admin {
-            Some(address) => Some(admin::start(bind("admin", address)?, Arc::clone(&health)).map_err(io)?),
-            None => None,
+        let (admin, new_token) = match config.admin {
+            Some(address) => start_admin(address, config, (&log, &health))?,
+            None => (None, None),
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
         let counts = Arc::new(Counts::default());
         let events = archive.as_ref().map(Archive::events);
-        let engine = engine(config, rules, (&log, &health), (&counts, events)).await?;
+        let (engine, stores) = engine(config, rules, (&log, &health), (&counts, events)).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
             None => engine,
@@ -118,19 +129,47 @@ impl App {
             Some(address) => Some(start_rls(bind("rls", address)?, config, (&engine, &health))?),
             None => None,
         };
+        let (reloads, asked) = mpsc::channel(1);
+        let of = (config.file.as_deref(), &*config.settings.data_dir);
+        let policy = Arc::new(PolicyDesk::new(of, &config.policy, reloads));
+        if let Some(admin) = &admin {
+            admin.open(Arc::new(Admin {
+                engine: Arc::clone(&engine),
+                health: Arc::clone(&health),
+                log: Arc::clone(&log),
+                stores,
+                archive: archive.as_ref().map(Archive::handle),
+                policy: Arc::clone(&policy),
+            }));
+        }
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
             api: api.as_ref().map(Api::address),
             resp: resp.as_ref().map(Resp::address),
             rls: rls.as_ref().map(Rls::address),
-            admin,
+            admin: admin.as_ref().map(admin::Listener::address),
+            new_token,
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
         let alerts = start_alerts(config, (&log, &health), counts)?;
         health.policy();
         health.started();
-        Ok(Self { engine, gateway, api, resp, rls, health, log, archive, alerts, upstream, surfaces })
+        let app = Self {
+            engine,
+            gateway,
+            api,
+            resp,
+            rls,
+            health,
+            log,
+            policy,
+            archive,
+            alerts,
+            upstream,
+            surfaces,
+        };
+        Ok((app, asked))
     }
 
     /// Keeps things tidy until it is dropped.
@@ -196,6 +235,21 @@ impl App {
     }
 }
 
+/// Starts the admin listener, which tells from now on how the server is; with the token that was made for it, if one was.
+fn start_admin(
+    address: SocketAddr,
+    config: &ServerConfig,
+    (log, health): (&Log, &Arc<Health>),
+) -> Result<(Option<admin::Listener>, Option<String>), String> {
+    let environment = config::admin_token();
+    let (tokens, made) = Tokens::open(&config.settings.data_dir, environment.as_deref())?;
+    if let Some(what) = made.as_ref().and_then(|made| made.unkept.as_ref()) {
+        log.warning(&format!("{what}; until then each start makes another token"));
+    }
+    let listener = admin::Listener::start(bind("admin", address)?, health, tokens)?;
+    Ok((Some(listener), made.map(|made| made.token)))
+}
+
 fn start_rls(
     listener: TcpListener,
     config: &ServerConfig,
@@ -225,15 +279,20 @@ async fn engine(
     rules: Rules,
     (log, health): (&Arc<Log>, &Arc<Health>),
     (counts, events): (&Arc<Counts>, Option<Arc<Events>>),
-) -> Result<Engine, String> {
+) -> Result<(Engine, Stores), String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
     let pair = (&secrets.current, secrets.previous.as_ref());
     let not_opened = |what: &'static str| move |error| format!("{what}: {}", settings.not_opened(&error));
     let ledger = open_ledger(&settings.ledger, pair).await.map_err(not_opened("--ledger"))?;
+    let mut stores = Stores::default();
     let store: SharedStore = match Place::of(&settings.store) {
         // It fails only with the process.
-        Ok(Place::Memory) => Arc::new(memory(config)?),
+        Ok(Place::Memory) => {
+            let memory = Arc::new(memory(config)?);
+            stores.memory = Some(Arc::clone(&memory));
+            memory
+        }
         _ => {
             let store = open_store(&settings.store, pair).await.map_err(not_opened("--store"))?;
             let node = NodeStore::new(store, config.node);
@@ -261,22 +320,25 @@ async fn engine(
                 ));
             }
             let (log, health) = (Arc::clone(log), Arc::clone(health));
-            Arc::new(node.telling(move |transition| {
+            let node = Arc::new(node.telling(move |transition| {
                 health.transition(transition);
                 log.transition(transition);
-            }))
+            }));
+            stores.node = Some(Arc::clone(&node));
+            node
         }
     };
     let (log, counts) = (Arc::clone(log), Arc::clone(counts));
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
     let engine = engine.breaking(config.node.breaker);
-    Ok(engine.telling(move |event| {
+    let engine = engine.telling(move |event| {
         counts.note(event);
         if let Some(events) = &events {
             events.note(event);
         }
         log.event(event);
-    }))
+    });
+    Ok((engine, stores))
 }
 
 fn memory(config: &ServerConfig) -> Result<MemoryStore, String> {

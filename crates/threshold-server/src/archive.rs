@@ -27,7 +27,7 @@ pub(crate) use events::Events;
 pub(crate) use fetch::fetch;
 pub(crate) use folder::{Folder, day};
 pub(crate) use reader::{Halt, MOST, Missing, Part, Reading, in_parts};
-pub(crate) use writer::{Archive, Settings};
+pub(crate) use writer::{Archive, Handle, Settings};
 
 /// Puts `rows`, all of one hour, into a file of `folder`.
 #[cfg(test)]

@@ -9,7 +9,8 @@ mod import;
 mod lockouts;
 mod overrides;
 mod serve;
-mod values;
+mod token;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
+pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use values::operator;
 
 /// Rate limiting that says what it promises.
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     /// List, set and remove other rates for limits.
     #[command(subcommand)]
     Overrides(Overrides),
+    /// Make, list and revoke tokens for the admin API.
+    #[command(subcommand)]
+    Token(Token),
 }
 
 #[derive(Debug, Args)]

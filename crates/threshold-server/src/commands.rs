@@ -12,10 +12,11 @@ mod lockouts;
 mod overrides;
 mod schema;
 mod serve;
+mod token;
 
-pub(crate) use analytics::analytics;
+pub(crate) use analytics::{Counts, Scale, analytics, average, count_clients, count_rates};
 pub(crate) use bans::bans;
-pub(crate) use check::check;
+pub(crate) use check::{broken_report, check, report_of as report};
 pub(crate) use doctor::doctor;
 pub(crate) use export::export;
 pub(crate) use import::import;
@@ -24,3 +25,4 @@ pub(crate) use lockouts::lockouts;
 pub(crate) use overrides::overrides;
 pub(crate) use schema::schema;
 pub(crate) use serve::serve;
+pub(crate) use token::token;

@@ -19,7 +19,9 @@ use crate::cli;
 pub(crate) use alerts::alerts;
 pub(crate) use archive::{ArchivePlace, archive_place, scratch};
 pub(crate) use envoy::{envoy_files, envoy_sources};
-pub(crate) use ledger::{Access, Addresses, Known, Settings, addresses, known_secret, settings, shown};
+pub(crate) use ledger::{
+    Access, Addresses, Known, Settings, addresses, data_dir, known_secret, settings, shown,
+};
 pub(crate) use serve::{ServerConfig, Surfaces, guard, reread, server, upstream};
 
 /// A policy that could not be made.
@@ -38,10 +40,22 @@ pub(crate) fn policy(file: &Path) -> Result<Policy, PolicyFileError> {
         let what = format!("{}: this is not a text in UTF-8; save it as UTF-8", file.display());
         return Err(PolicyFileError::Unreadable(what));
     };
-    let name = file.display().to_string();
-    let policy = Policy::read(&name, &text, &variable).map_err(PolicyFileError::Broken)?;
+    policy_of(&file.display().to_string(), &text).map_err(PolicyFileError::Broken)
+}
+
+/// The policy that `text` is, which is or would be in the file called `name`.
+pub(crate) fn policy_of(name: &str, text: &str) -> Result<Policy, PolicyError> {
+    let policy = Policy::read(name, text, &variable)?;
     // Keys of tokens show only here whether they are any.
-    rules(file, &policy, &Secrets::new(random_secret())).map(|_| policy)
+    match Rules::new(&policy, &Secrets::new(random_secret()), &variable) {
+        Ok(_) => Ok(policy),
+        Err(error) => Err(not_ready(name.to_owned(), &error.to_string())),
+    }
+}
+
+/// The token of administrators that the environment has.
+pub(crate) fn admin_token() -> Option<String> {
+    set("THRESHOLD_ADMIN_TOKEN")
 }
 
 /// Makes the policy in `file` ready under `secrets`.

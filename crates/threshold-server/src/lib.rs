@@ -13,7 +13,7 @@
 //! | `archive` | usage in files: written, kept, read |
 //! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
 //! | `outbound` | requests that the server makes by itself |
-//! | `admin`, `health` | whether the server lives and is ready |
+//! | `admin`, `health` | how the server is, and what operators change while it runs |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
@@ -93,6 +93,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
+            Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),
     };

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use threshold::engine::{Rules, Secrets};
 use threshold::policy::Policy;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
+use crate::admin::Reload;
 use crate::app::App;
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError, ServerConfig, Surfaces};
@@ -62,6 +63,14 @@ struct Watched {
 /// Files with what is in them.
 type Seen = Vec<(PathBuf, Option<Vec<u8>>)>;
 
+/// Why the policy may have to be read again.
+enum Told {
+    HungUp,
+    /// Somebody waits for it.
+    Asked(Reload),
+    Look,
+}
+
 /// What only a new start takes over.
 #[derive(PartialEq)]
 struct Fixed {
@@ -92,37 +101,43 @@ impl Reloader {
         Some(Self { source: Arc::new(source), watched, seen, fixed })
     }
 
-    /// Reads the policy again whenever a file is another than before, and when it is `asked` to; never ends.
+    /// Reads the policy again whenever a file is another than before, when it `hung_up`, and when it is `asked` to; never ends.
     ///
     /// Files are read, and what is in them is worked out, on a thread of its own: whoever else is here is not held up by a
     /// large policy or a slow disk.
-    pub(crate) async fn keep(mut self, app: &App, asked: &Notify) {
+    pub(crate) async fn keep(mut self, app: &App, hung_up: &Notify, asked: &mut mpsc::Receiver<Reload>) {
         let mut looking = tokio::time::interval(LOOK);
         looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let told = tokio::select! {
-                () = asked.notified() => true,
-                _ = looking.tick() => false,
+                () = hung_up.notified() => Told::HungUp,
+                Some(reply) = asked.recv() => Told::Asked(reply),
+                _ = looking.tick() => Told::Look,
             };
             let watched = self.watched.clone();
             let Ok(now) = tokio::task::spawn_blocking(move || watched.look()).await else { continue };
             // Seen before they are read: what is changed after that is another change.
             let changed = now != self.seen;
             self.seen = now;
-            if told || changed {
-                self.reload(app).await;
+            match told {
+                // Who asked may have gone.
+                Told::Asked(reply) => drop(reply.send(self.reload(app).await)),
+                Told::Look if !changed => {}
+                // What is wrong with it is in the log.
+                Told::Look | Told::HungUp => drop(self.reload(app).await),
             }
         }
     }
 
     /// Reads the policy again and puts it in force, or says why not.
-    async fn reload(&mut self, app: &App) {
+    async fn reload(&mut self, app: &App) -> Result<(), Vec<String>> {
         let source = Arc::clone(&self.source);
         let read = tokio::task::spawn_blocking(move || source.read()).await;
         let read = read.unwrap_or_else(|_| Err(vec!["the policy could not be read; see above".to_owned()]));
         match read.and_then(|read| put_in_force(app, read)) {
             Ok(policy) => {
                 app.health.policy();
+                app.policy.changed(&policy, self.text());
                 app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
                 let fixed = Fixed::of(&policy);
                 if fixed != self.fixed {
@@ -131,13 +146,21 @@ impl Reloader {
                     self.fixed = fixed;
                 }
                 self.watch(&policy).await;
+                Ok(())
             }
             Err(problems) => {
                 app.health.refused();
                 problems.iter().for_each(|problem| app.log.error(problem));
                 app.log.error("policy refused: the last good one stays in force");
+                Err(problems)
             }
         }
+    }
+
+    /// What the policy's file says, as it was seen last.
+    fn text(&self) -> Option<String> {
+        let (_, bytes) = self.seen.iter().find(|(file, _)| Some(file) == self.source.file.as_ref())?;
+        String::from_utf8(bytes.clone()?).ok()
     }
 
     /// Watches the files that `policy` names from now on. Those that it did not name before have not changed since it was
@@ -175,6 +198,17 @@ impl Source {
         let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
         let alerts = config::alerts(&policy).map_err(one)?;
         Ok(Read { policy, rules, prepared, alerts, notes })
+    }
+}
+
+/// Says that there is nothing to be read again, whoever asks for it; never ends.
+pub(crate) async fn refuse(app: &App, hung_up: &Notify, asked: &mut mpsc::Receiver<Reload>) {
+    let what = "there is no policy to read again; start the server with --config";
+    loop {
+        tokio::select! {
+            () = hung_up.notified() => app.log.warning(what),
+            Some(reply) = asked.recv() => drop(reply.send(Err(vec![what.to_owned()]))),
+        }
     }
 }
 

@@ -100,7 +100,8 @@ impl Source {
     }
 }
 
-fn id(names: &Subjects, whom: &Whom) -> SubjectId {
+/// The subject that `names` makes of somebody.
+pub(crate) fn id(names: &Subjects, whom: &Whom) -> SubjectId {
     match whom {
         Whom::Address(address) => names.address(*address),
         Whom::User(user) => names.user(user.tenant.as_deref(), &user.name),

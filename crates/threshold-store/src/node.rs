@@ -22,7 +22,7 @@ mod mixed;
 mod seen;
 mod without;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use threshold_core::{
     Batch, Clock, Consistency, Health, Key, Outcome, SharedStore, Source, Span, Step, Store, StoreError,
@@ -77,6 +77,8 @@ pub struct NodeStore<S, C = SystemClock> {
     cache_lost: AtomicU64,
     cache_counts: AtomicU64,
     settings: NodeSettings,
+    /// What it decides by, whatever else there is: the place in [`Strategy::ALL`] and one, or nothing.
+    pinned: AtomicU8,
     leases: Leases,
     seen: Seen,
     /// The node's shares of limits, while the store is gone.
@@ -140,6 +142,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             cache_counts: AtomicU64::new(0),
             leases: Leases::new(settings.lease, settings.nodes),
             settings,
+            pinned: AtomicU8::new(pin_number(settings.pinned)),
             seen: Seen::new(settings.denials),
             shares,
             debts: Debts::new(),
@@ -170,7 +173,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     #[must_use]
     pub fn strategy(&self) -> Strategy {
         let derived = || Strategy::of(self.store.state(), self.cache.as_ref().map(Component::state));
-        self.settings.pinned.unwrap_or_else(derived)
+        self.pinned().unwrap_or_else(derived)
     }
 
     /// How it is.
@@ -199,6 +202,30 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         if recovered {
             self.changed(component, ComponentState::Up, "told to try it again".to_owned());
         }
+    }
+
+    /// What it is told to decide by, whatever else there is.
+    #[must_use]
+    #[inline]
+    pub fn pinned(&self) -> Option<Strategy> {
+        let place = usize::from(self.pinned.load(Ordering::Acquire)).checked_sub(1)?;
+        Strategy::ALL.get(place).copied()
+    }
+
+    /// Decides by `strategy` from now on, whatever else there is; without one, by what there is. A strategy that needs a
+    /// second store where there is none is left aside: false.
+    pub fn pin(&self, strategy: Option<Strategy>) -> bool {
+        if strategy == Some(Strategy::CacheOnly) && self.cache.is_none() {
+            return false;
+        }
+        self.pinned.store(pin_number(strategy), Ordering::Release);
+        true
+    }
+
+    /// The most bytes that the shares of limits take while the store is gone.
+    #[must_use]
+    pub fn max_share_bytes(&self) -> usize {
+        self.shares.stats().max_bytes
     }
 
     /// The store behind it.
@@ -245,7 +272,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         &self,
         asking: impl Future<Output = Result<R, StoreError>>,
     ) -> Result<R, StoreError> {
-        if self.settings.pinned.is_some_and(|pinned| !pinned.asks_store()) {
+        if self.pinned().is_some_and(|pinned| !pinned.asks_store()) {
             return Err(StoreError::new(
                 StoreErrorKind::Unavailable,
                 "decide",
@@ -331,6 +358,11 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
         }
         self.store.inner().close().await
     }
+}
+
+fn pin_number(pinned: Option<Strategy>) -> u8 {
+    let place = pinned.and_then(|pinned| Strategy::ALL.iter().position(|known| *known == pinned));
+    place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0)
 }
 
 fn is_exact(step: &Step) -> bool {

@@ -16,6 +16,7 @@ mod names;
 mod operate;
 mod overrides;
 mod record;
+mod reset;
 mod rules;
 mod select;
 mod standings;
@@ -50,6 +51,7 @@ pub use descriptors::{Descriptor, DescriptorDecision, DescriptorError, Descripto
 pub use explain::{Considered, Explanation};
 pub use message::Message;
 pub use overrides::{Override, OverrideError};
+pub use reset::{Client, Endpoint};
 pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, MessageAsks, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};

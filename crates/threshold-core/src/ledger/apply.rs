@@ -274,6 +274,9 @@ fn operate(rows: &mut impl Rows, (by, at): (&str, Timestamp), change: &Change) -
             let after = before.as_ref().map(|_| String::new());
             ("unlock".to_owned(), of.to_string(), before, after)
         }
+        Change::Note { action, target, before, after } => {
+            (action.clone(), target.clone(), Some(before.clone()), Some(after.clone()))
+        }
     };
     let Some(after) = after else { return Ok(false) };
     let id = rows.next()?;

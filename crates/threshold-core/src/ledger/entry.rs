@@ -117,6 +117,17 @@ pub enum Change {
     RemoveTenant(SubjectId),
     /// Forgets failed logins: an account's, or those of one source.
     Unlock(SubjectId),
+    /// Changes nothing here: something was changed elsewhere, such as a policy, and is to be remembered.
+    Note {
+        /// What was done.
+        action: String,
+        /// To what.
+        target: String,
+        /// What it was before; empty if nothing.
+        before: String,
+        /// What it is now; empty if nothing.
+        after: String,
+    },
 }
 
 /// A login failed.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
 use serde::Deserialize;
+use serde_json::Value as Json;
 use threshold::engine::{Engine, Extras};
 use threshold::identify::Headers;
 use threshold::{Clock, Ledger, Store};
@@ -14,7 +15,7 @@ use threshold_http::{Answer, Place};
 
 use super::answer::Answered;
 use super::read::{Address, Lines, Text, bad, body, given, question, whole};
-use super::write::{Told, document};
+use super::write::{Told, document, explained};
 use super::{Settings, Shared, ask};
 use crate::described::{self, Described};
 
@@ -106,6 +107,22 @@ pub(super) async fn decide<S: Store, C: Clock, L: Ledger>(
     }
     let text = told.allowed(explanation.as_ref());
     Ok(Verdict::Allowed { text, notes: Notes::new(&decision, settings.shown) })
+}
+
+/// Reads the question in `body` and says what would be decided and why. Nothing is charged.
+pub(crate) async fn explain_only<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    body: &[u8],
+) -> Result<Json, Box<Answer>> {
+    let check: Check<'_> = question(body)?;
+    let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
+    let described = check.described()?;
+    let facts = described.facts(&check.headers).map_err(|detail| bad("bad_request", &detail))?;
+    let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
+    let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
+    let identity = described.identify(engine.identify(&facts));
+    let explanation = engine.explain(&facts, &identity, extras).await;
+    Ok(explained(&explanation.map_err(|_| Box::new(Answer::unavailable()))?))
 }
 
 impl<'a> Check<'a> {

@@ -27,7 +27,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The body of a question, read whole.
-pub(super) async fn body(request: Request<Incoming>) -> Result<Bytes, Box<Answer>> {
+pub(crate) async fn body(request: Request<Incoming>) -> Result<Bytes, Box<Answer>> {
     let kind = json_only(request.headers());
     let mut body = request.into_body();
     let read = match kind {
@@ -106,13 +106,13 @@ pub(super) fn is_json(kind: &[u8]) -> bool {
 }
 
 /// Reads `body` as a question.
-pub(super) fn question<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Box<Answer>> {
+pub(crate) fn question<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Box<Answer>> {
     let read: Result<Object<T>, _> = serde_json::from_slice(body);
     read.map(|Object(question)| question).map_err(|error| bad("bad_request", &explained(&error.to_string())))
 }
 
 /// A field that is there. What there is none of is left out: `null` may be somebody's mistake, and would pass unseen.
-pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
@@ -149,12 +149,12 @@ fn explained(error: &str) -> String {
 }
 
 /// Something that makes no sense.
-pub(super) fn bad(error: &str, detail: &str) -> Box<Answer> {
+pub(crate) fn bad(error: &str, detail: &str) -> Box<Answer> {
     Box::new(Answer::new(StatusCode::BAD_REQUEST, error, detail))
 }
 
 /// Something that reads well and cannot be done.
-pub(super) fn unprocessable(error: &str, detail: &str) -> Box<Answer> {
+pub(crate) fn unprocessable(error: &str, detail: &str) -> Box<Answer> {
     Box::new(Answer::new(StatusCode::UNPROCESSABLE_ENTITY, error, detail))
 }
 

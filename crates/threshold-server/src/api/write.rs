@@ -7,7 +7,7 @@ use http::Response;
 use http::header::{self, HeaderValue};
 use http_body_util::Full;
 use serde_json::{Value as Json, json};
-use threshold::engine::{Charge, Charged, Chosen, Decision, Explanation, Quota};
+use threshold::engine::{Charge, Charged, Chosen, Considered, Decision, Explanation, Quota, Reason};
 use threshold::policy::Layer;
 use threshold::{Mode, Retry, Source, Span, Timestamp};
 use threshold_http::Answer;
@@ -102,33 +102,43 @@ impl Told<'_> {
 
     fn explained(&self, explanation: &Explanation) -> Json {
         let own = self.decision.considered();
-        let considered = if own.is_empty() { &explanation.considered } else { &own };
-        json!({
-            "routes": explanation.routes,
-            "considered": considered.iter().map(|one| json!({
-                "limit": one.limit,
-                "layer": one.layer.word(),
-                "source": one.source.name(),
-                "key": one.key,
-                "rate": one.rate.to_string(),
-                "cost": one.cost,
-                "enforced": one.mode == Mode::Enforce,
-                "before": one.before,
-                "after": one.after,
-                "retryAfterMs": retry_after_ms(one.retry),
-                "gate": one.gate,
-                "grace": one.grace,
-                "network": one.network,
-                "previousSecret": one.previous_secret,
-            })).collect::<Vec<_>>(),
-            "skipped": explanation.skipped.iter().map(|(limit, why)| json!({
-                "limit": limit, "because": why.name(),
-            })).collect::<Vec<_>>(),
-            "held": explanation.held.iter().map(|(subject, _)| subject.to_string()).collect::<Vec<_>>(),
-            "exempt": explanation.exempt,
-            "passesAfterMs": retry_after_ms(explanation.passes),
-        })
+        told(explanation, if own.is_empty() { &explanation.considered } else { &own })
     }
+}
+
+/// What would be decided, and why.
+pub(super) fn explained(explanation: &Explanation) -> Json {
+    let mut told = told(explanation, &explanation.considered);
+    told["refused"] = json!(explanation.refused.as_ref().map(Reason::name));
+    told
+}
+
+fn told(explanation: &Explanation, considered: &[Considered]) -> Json {
+    json!({
+        "routes": explanation.routes,
+        "considered": considered.iter().map(|one| json!({
+            "limit": one.limit,
+            "layer": one.layer.word(),
+            "source": one.source.name(),
+            "key": one.key,
+            "rate": one.rate.to_string(),
+            "cost": one.cost,
+            "enforced": one.mode == Mode::Enforce,
+            "before": one.before,
+            "after": one.after,
+            "retryAfterMs": retry_after_ms(one.retry),
+            "gate": one.gate,
+            "grace": one.grace,
+            "network": one.network,
+            "previousSecret": one.previous_secret,
+        })).collect::<Vec<_>>(),
+        "skipped": explanation.skipped.iter().map(|(limit, why)| json!({
+            "limit": limit, "because": why.name(),
+        })).collect::<Vec<_>>(),
+        "held": explanation.held.iter().map(|(subject, _)| subject.to_string()).collect::<Vec<_>>(),
+        "exempt": explanation.exempt,
+        "passesAfterMs": retry_after_ms(explanation.passes),
+    })
 }
 
 /// What came of one charge.

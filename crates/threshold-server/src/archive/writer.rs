@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use threshold::node::{Breaker, BreakerSettings, ComponentState};
+use threshold::node::{Breaker, BreakerSettings, ComponentState, ComponentStats};
 use threshold::usage::{Drained, Row, Usage};
 use threshold::{Clock as _, Span, SystemClock, Timestamp, random_token};
 
@@ -51,8 +51,46 @@ pub(crate) struct Archive {
     events: Arc<Events>,
     upload: Option<Upload>,
     /// Dropped, it has the thread write what there is and end.
-    stop: Sender<()>,
+    told: Arc<Sender<Flush>>,
+    breaker: Arc<Breaker>,
+    folder: PathBuf,
     thread: JoinHandle<()>,
+}
+
+/// Asks for what there is to be written now; answered with how many rows that were.
+type Flush = tokio::sync::oneshot::Sender<usize>;
+
+/// What operators see of an archive and have it do. It keeps no archive at work.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    told: Weak<Sender<Flush>>,
+    breaker: Arc<Breaker>,
+    folder: PathBuf,
+}
+
+impl Handle {
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How it is and how it has been.
+    pub(crate) fn stats(&self) -> ComponentStats {
+        let (failures, latency) = self.breaker.figures();
+        ComponentStats { state: self.breaker.state(), latency, failures }
+    }
+
+    /// Has a disk tried again at once that was given up; true if it was.
+    pub(crate) fn recover(&self) -> bool {
+        self.breaker.recover()
+    }
+
+    /// Writes what there is, and says how many rows that were; none if the archive has stopped.
+    pub(crate) async fn flush(&self) -> Option<usize> {
+        let (reply, answered) = tokio::sync::oneshot::channel();
+        self.told.upgrade()?.send(reply).ok()?;
+        answered.await.ok()
+    }
 }
 
 struct Writer {
@@ -70,7 +108,7 @@ struct Writer {
     dropped: u64,
     /// Events that did not.
     dropped_events: u64,
-    breaker: Breaker,
+    breaker: Arc<Breaker>,
     clock: SystemClock,
     log: Arc<Log>,
     health: Arc<Health>,
@@ -88,16 +126,25 @@ impl Archive {
         })?;
         health.archive(false);
         let usage = Arc::new(Usage::new(COUNTED));
-        let (stop, told) = channel();
-        let folder = Folder::new(settings.folder.clone());
-        let upload = settings.bucket.as_ref().map(|(place, _)| Upload::start(place, folder, (log, health)));
+        let (told, listening) = channel();
+        let folder = settings.folder.clone();
+        let upload = settings.bucket.as_ref();
+        let upload =
+            upload.map(|(place, _)| Upload::start(place, Folder::new(folder.clone()), (log, health)));
         let upload = upload.transpose()?;
         let mut writer = Writer::new(settings, &usage, (log, health));
-        let events = Arc::clone(&writer.events);
-        let thread = std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&told));
+        let (events, breaker) = (Arc::clone(&writer.events), Arc::clone(&writer.breaker));
+        let thread =
+            std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&listening));
         let thread =
             thread.map_err(|error| format!("--archive: no thread could be started: {error}; try again"))?;
-        Ok(Self { usage, events, upload, stop, thread })
+        Ok(Self { usage, events, upload, told: Arc::new(told), breaker, folder, thread })
+    }
+
+    /// For operators.
+    pub(crate) fn handle(&self) -> Handle {
+        let (breaker, folder) = (Arc::clone(&self.breaker), self.folder.clone());
+        Handle { told: Arc::downgrade(&self.told), breaker, folder }
     }
 
     /// Where decisions are counted.
@@ -112,7 +159,7 @@ impl Archive {
 
     /// Writes what there is, and ends.
     pub(crate) fn stop(self) {
-        drop(self.stop);
+        drop(self.told);
         // What it had to say is in the log.
         let _ = self.thread.join();
         if let Some(upload) = self.upload {
@@ -124,7 +171,7 @@ impl Archive {
 impl Writer {
     fn new(settings: Settings, usage: &Arc<Usage>, (log, health): (&Arc<Log>, &Arc<Health>)) -> Self {
         Self {
-            breaker: Breaker::new(settings.breaker),
+            breaker: Arc::new(Breaker::new(settings.breaker)),
             folder: Folder::new(settings.folder.clone()),
             settings,
             usage: Arc::clone(usage),
@@ -149,18 +196,27 @@ impl Writer {
         waited >= every || (waited >= early && self.usage.len() >= self.usage.room() / 2)
     }
 
-    fn run(&mut self, told: &Receiver<()>) {
+    fn run(&mut self, told: &Receiver<Flush>) {
         let mut gathered = self.clock.now();
         let mut forgotten = None;
         loop {
-            let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
+            let (stop, flush) = match told.recv_timeout(LOOK) {
+                Ok(flush) => (false, Some(flush)),
+                Err(RecvTimeoutError::Timeout) => (false, None),
+                Err(RecvTimeoutError::Disconnected) => (true, None),
+            };
             let now = self.clock.now();
-            if stop || self.is_due(now.since(gathered)) {
+            if stop || flush.is_some() || self.is_due(now.since(gathered)) {
                 self.gather();
                 gathered = now;
             }
+            let waiting = self.waiting.len();
             self.write(stop);
             self.write_events(stop);
+            if let Some(flush) = flush {
+                // Who asked may have gone.
+                let _ = flush.send(waiting - self.waiting.len());
+            }
             if stop {
                 return;
             }

@@ -18,12 +18,12 @@ pub(crate) struct User {
     pub(crate) name: String,
 }
 
-pub(super) fn address(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "this is no address; write one such as 203.0.113.7 or 2001:db8::1".to_owned())
 }
 
 /// The first slash ends the tenant. A name that has slashes itself and no tenant begins with one.
-pub(super) fn user(text: &str) -> Result<User, String> {
+pub(crate) fn user(text: &str) -> Result<User, String> {
     let (tenant, user) = match text.split_once('/') {
         None | Some(("", _)) => (None, text.strip_prefix('/').unwrap_or(text)),
         Some((tenant, user)) => (Some(name(tenant)?), user),
@@ -32,7 +32,7 @@ pub(super) fn user(text: &str) -> Result<User, String> {
 }
 
 /// What requests can have as a name, and nothing else: anything else would wait for nobody.
-pub(super) fn name(text: &str) -> Result<String, String> {
+pub(crate) fn name(text: &str) -> Result<String, String> {
     match text {
         "" => Err("a name is empty; write all of it".to_owned()),
         text if text.len() > MAX_ID_BYTES => {
@@ -46,7 +46,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 }
 
 /// An account in its one spelling.
-pub(super) fn account(text: &str) -> Result<String, String> {
+pub(crate) fn account(text: &str) -> Result<String, String> {
     let name = name(text)?;
     fold_account(&name).ok_or_else(|| "nothing of this account's name can be seen; write its name".to_owned())
 }
@@ -56,7 +56,7 @@ pub(crate) fn operator(text: &str) -> Result<String, String> {
     name(text.trim()).map_err(|what| format!("the operator cannot be called that: {what}"))
 }
 
-pub(super) fn reason(text: &str) -> Result<String, String> {
+pub(crate) fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("the reason is empty; say why, for whoever reads the list".to_owned()),
         text if text.len() > MAX_REASON_BYTES => {
@@ -67,7 +67,7 @@ pub(super) fn reason(text: &str) -> Result<String, String> {
 }
 
 /// A duration as policies write it, within what a sanction may last.
-pub(super) fn span(text: &str) -> Result<Span, String> {
+pub(crate) fn span(text: &str) -> Result<Span, String> {
     // The grammar of a rate's period, with a number before it or not, as in a policy.
     let span = match format!("1 per {}", text.trim()).parse::<Rate>() {
         Ok(rate) if rate.burst().is_none() => rate.period(),
@@ -86,11 +86,11 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
     Ok(span)
 }
 
-pub(super) fn limit(text: &str) -> Result<String, String> {
+pub(crate) fn limit(text: &str) -> Result<String, String> {
     LimitId::new(text).map(|id| id.as_str().to_owned()).map_err(|error| error.to_string())
 }
 
-pub(super) fn kind() -> impl TypedValueParser<Value = SanctionKind> {
+pub(crate) fn kind() -> impl TypedValueParser<Value = SanctionKind> {
     PossibleValuesParser::new(["ban", "shadow", "cooldown"]).map(|name| match name.as_str() {
         "shadow" => SanctionKind::Shadow,
         "cooldown" => SanctionKind::Cooldown,

@@ -5,7 +5,10 @@ mod rates;
 mod requests;
 mod violations;
 
+use std::path::PathBuf;
+
 use serde_json::Value;
+use threshold::ledger::Standing;
 use threshold::usage::EVERY_REQUEST;
 use threshold::{Clock as _, Span, SubjectId, SystemClock, Timestamp};
 
@@ -16,6 +19,8 @@ use crate::archive::{Entry, Folder, Missing, Reading, fetch};
 use crate::cli::{Analytics, Asked};
 use crate::config::{self, Access, ArchivePlace, PolicyFileError};
 use crate::output::{Output, Style, harmless, harmless_json};
+
+pub(crate) use clients::Scale;
 
 /// The most clients that are told apart at once: about a hundred megabytes of them.
 const MOST_CLIENTS: usize = 2_000_000;
@@ -62,6 +67,43 @@ impl Wanted {
         };
         limit && (self.clients.is_empty() || self.clients.contains(&entry.subject))
     }
+}
+
+/// What was counted, for who asks over HTTP: the documents of `--json`, and what is missing in them.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) rows: Vec<Value>,
+    /// Counts that found no room in memory.
+    pub(crate) dropped: u64,
+    /// Files that could not be read, and why.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Counts {
+    fn new(rows: Vec<Value>, missing: Missing) -> Self {
+        Self { rows, dropped: missing.dropped, broken: missing.broken }
+    }
+}
+
+/// How much each limit was used since then, by everybody or by some clients.
+pub(crate) fn count_rates(
+    folder: PathBuf,
+    since: Timestamp,
+    clients: Vec<SubjectId>,
+) -> Result<Counts, String> {
+    let reading = Reading::new(Folder::new(folder), since);
+    rates::documents(&reading, &Wanted { clients, limit: None })
+}
+
+/// Who asked how often since then, and how they and those of `standings` stand: up to `most` of them.
+pub(crate) fn count_clients(
+    (folder, since): (Option<PathBuf>, Timestamp),
+    standings: Vec<Standing>,
+    scale: &Scale,
+    most: usize,
+) -> Result<Counts, String> {
+    let reading = folder.map(|folder| Reading::new(Folder::new(folder), since));
+    clients::documents(reading.as_ref(), standings, scale, most)
 }
 
 /// From when on.
@@ -141,7 +183,7 @@ fn shown(average: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an average need not be exact beyond 2⁵²")]
-fn average(total: u64, of: u64) -> f64 {
+pub(crate) fn average(total: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { total as f64 / of as f64 }
 }
 

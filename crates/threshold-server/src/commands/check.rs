@@ -16,7 +16,7 @@ pub(crate) fn check(check: &Check, output: &mut Output) -> Ended {
         Ok(policy) => {
             let findings = policy.lint();
             match check.json {
-                true => output.line(&json::report(&file, &policy, &findings)),
+                true => output.line(&format!("{:#}", json::report(&file, &policy, &findings))),
                 false => report(&file, &policy, &findings, output),
             }
             let warned = findings.iter().any(|finding| finding.severity == Severity::Warning);
@@ -24,7 +24,7 @@ pub(crate) fn check(check: &Check, output: &mut Output) -> Ended {
         }
         Err(PolicyFileError::Broken(error)) => {
             match check.json {
-                true => output.line(&json::broken(&error)),
+                true => output.line(&format!("{:#}", json::broken(&error))),
                 false => broken(&error, output),
             }
             Ended::Broken
@@ -34,6 +34,16 @@ pub(crate) fn check(check: &Check, output: &mut Output) -> Ended {
             Ended::NotRun
         }
     }
+}
+
+/// What a policy promises and what looks wrong in it, as `--json` prints it.
+pub(crate) fn report_of(file: &str, policy: &Policy) -> serde_json::Value {
+    json::report(file, policy, &policy.lint())
+}
+
+/// The same of one that is broken.
+pub(crate) fn broken_report(error: &PolicyError) -> serde_json::Value {
+    json::broken(error)
 }
 
 /// Tells everything that is wrong with a policy.

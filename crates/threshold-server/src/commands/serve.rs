@@ -12,7 +12,7 @@ use crate::app::{App, Surfaces};
 use crate::cli::Serve;
 use crate::config::{self, PolicyFileError, ServerConfig, Settings};
 use crate::output::{Output, Style, harmless};
-use crate::reload::Reloader;
+use crate::reload::{self, Reloader};
 
 /// Runs a server until it is told to stop.
 pub(crate) fn serve(serve: &Serve, output: &mut Output) -> Ended {
@@ -51,21 +51,18 @@ async fn run(
     if let Some(warning) = &config.settings.warning {
         output.labelled(Style::Warning, "warning", warning);
     }
-    let app = App::start(&config, rules).await?;
+    let (app, mut asked) = App::start(&config, rules).await?;
     greet(&config, &app.surfaces, output);
-    let asked = Notify::new();
+    let hung_up = Notify::new();
     let keep = async {
         match Reloader::new(&config, serve, &app) {
-            Some(reloader) => reloader.keep(&app, &asked).await,
-            None => loop {
-                asked.notified().await;
-                app.log.warning("there is no policy to read again; name one with --config");
-            },
+            Some(reloader) => reloader.keep(&app, &hung_up, &mut asked).await,
+            None => reload::refuse(&app, &hung_up, &mut asked).await,
         }
     };
     let obey = async {
         while signals.next().await == Told::Reload {
-            asked.notify_one()
+            hung_up.notify_one();
         }
     };
     tokio::select! {
@@ -132,7 +129,10 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         output.line(&format!("  rls      grpc://{address} (Envoy's rate limit service)"));
     }
     if let Some(address) = surfaces.admin {
-        output.line(&format!("  admin    http://{address} (/livez, /readyz)"));
+        output.line(&format!("  admin    http://{address} (/livez, /readyz, /api/admin)"));
+    }
+    if let Some(token) = &surfaces.new_token {
+        output.line(&format!("  token    {token} (for /api/admin; shown this once, so keep it)"));
     }
     let policy = match (&config.file, &config.envoy) {
         (Some(file), Some(folder)) => {

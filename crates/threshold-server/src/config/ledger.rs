@@ -1,7 +1,7 @@
 //! Where the ledger and the store are and what opens them: a flag beats the environment, which beats the policy.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use threshold::engine::{Rules, Secrets};
 use threshold::open::Place as Kind;
@@ -27,6 +27,8 @@ pub(crate) enum Access {
 
 /// What opens a ledger, and what is known of its policy.
 pub(crate) struct Settings {
+    /// The folder of files that a server keeps.
+    pub(crate) data_dir: PathBuf,
     /// The address of the ledger.
     pub(crate) ledger: String,
     /// The address of the store.
@@ -39,8 +41,6 @@ pub(crate) struct Settings {
     /// What was made or is about to be.
     pub(crate) notes: Vec<String>,
     pub(crate) warning: Option<String>,
-    /// The folder of what is kept on this machine.
-    pub(crate) data_dir: PathBuf,
 }
 
 impl Settings {
@@ -87,6 +87,18 @@ pub(crate) fn addresses(place: &Place) -> Result<Addresses, String> {
     let wanted = Wanted::new(place, &store, policy.as_ref());
     let home = wanted.as_ref().ok().filter(|wanted| wanted.at_home).map(|wanted| wanted.data_dir.clone());
     Ok(Addresses { store, ledger: wanted.map(|wanted| wanted.ledger), home })
+}
+
+/// The folder of files that a server keeps, by a flag and the policy in `config`.
+pub(crate) fn data_dir(flag: Option<&Path>, config: Option<&Path>) -> Result<PathBuf, PolicyFileError> {
+    let policy = config.map(policy).transpose()?;
+    Ok(data_dir_of(flag, policy.as_ref()))
+}
+
+fn data_dir_of(flag: Option<&Path>, policy: Option<&Policy>) -> PathBuf {
+    let of_policy = || policy?.server.as_ref()?.data_dir.as_ref().map(PathBuf::from);
+    let named = flag.map(Path::to_owned).or_else(|| set("THRESHOLD_DATA_DIR").map(PathBuf::from));
+    named.or_else(of_policy).unwrap_or_else(|| PathBuf::from(DATA_DIR))
 }
 
 /// The secret that a server would use.
@@ -157,9 +169,7 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(place: &Place, store_url: &str, policy: Option<&'a Policy>) -> Result<Self, String> {
         let store_kind = Kind::of(store_url).map_err(|error| format!("--store: {error}"))?;
-        let of_policy = || policy?.server.as_ref()?.data_dir.as_ref().map(PathBuf::from);
-        let data_dir = place.data_dir.clone().or_else(|| set("THRESHOLD_DATA_DIR").map(PathBuf::from));
-        let data_dir = data_dir.or_else(of_policy).unwrap_or_else(|| PathBuf::from(DATA_DIR));
+        let data_dir = data_dir_of(place.data_dir.as_deref(), policy);
         let of_policy = || Some(store(policy)?.ledger.as_ref()?.value.clone());
         let address = place.ledger.clone().or_else(|| set("THRESHOLD_LEDGER")).or_else(of_policy);
         let at_home = address.is_none() && !store_kind.is_shared();

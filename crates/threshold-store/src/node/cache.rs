@@ -19,7 +19,7 @@ use super::{NodeStore, is_exact, pick, raise};
 impl<S: Store, C: Clock> NodeStore<S, C> {
     /// The second store, if there is one and it is to be asked.
     pub(super) fn cache(&self) -> Option<&Component<SharedStore>> {
-        let told_not_to = self.settings.pinned.is_some_and(|pinned| !pinned.asks_cache());
+        let told_not_to = self.pinned().is_some_and(|pinned| !pinned.asks_cache());
         self.cache.as_ref().filter(|_| !told_not_to)
     }
 

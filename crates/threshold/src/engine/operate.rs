@@ -13,6 +13,7 @@ use threshold_core::{
     Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, StoreErrorKind, SubjectId, SubjectKind,
     Timestamp,
 };
+use threshold_store::node::ComponentStats;
 
 use super::overrides::{self, Override, OverrideError, Overrides};
 use super::rules::{Frame, ReloadError, Rule, Rules};
@@ -172,6 +173,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         self.edge.stats()
     }
 
+    /// How the ledger is and how it has been.
+    pub fn ledger_stats(&self) -> ComponentStats {
+        let (failures, latency) = self.ledger_breaker.figures();
+        ComponentStats { state: self.ledger_breaker.state(), latency, failures }
+    }
+
+    /// Has decisions ask a ledger again at once that was given up; true if it was.
+    pub fn recover_ledger(&self) -> bool {
+        self.ledger_breaker.recover()
+    }
+
     /// Names subjects as the ledger knows them, under the secret of now.
     pub fn subjects(&self) -> Subjects {
         self.subject_keys.current_subjects(self.state.load().rules.frame.ipv6_prefix)
@@ -328,6 +340,9 @@ fn event(at: Timestamp, by: &str, change: Change) -> Event {
             Event::SettingChanged { at, what: format!("{} set to {}", tenant.subject, tenant.tier), by }
         }
         Change::RemoveTenant(subject) => Event::SettingChanged { at, what: format!("{subject} removed"), by },
+        Change::Note { action, target, .. } => {
+            Event::SettingChanged { at, what: format!("{action} {target}"), by }
+        }
     }
 }
 

@@ -106,6 +106,13 @@ impl Overrides {
             .filter(|ready| ready.expires.is_none_or(|end| now < end))
             .max_by_key(|ready| ready.rank)
     }
+
+    /// The own key makers of all there are under `rule` for who is all of `ids`, whichever of them counts.
+    pub(crate) fn keys_of(&self, rule: &Rule, ids: &[SubjectId]) -> impl Iterator<Item = &Keys> {
+        let limit = rule.id.as_str();
+        let own = ids.iter().filter_map(move |id| self.subjects.get(id)?.get(limit)).flatten();
+        own.chain(self.everyone.get(limit).into_iter().flatten()).map(|ready| &ready.keys)
+    }
 }
 
 /// True if subjects of `kind` may be a subject of `rule`, or a part of one. Who is no tenant or user is an address.

@@ -294,6 +294,11 @@ impl Rules {
         self.response.reputation.as_ref()
     }
 
+    /// The names of the tiers.
+    pub fn tiers(&self) -> impl Iterator<Item = &str> {
+        self.frame.tiers.iter().map(String::as_str)
+    }
+
     /// How many bits of an IPv6 address count.
     #[must_use]
     pub fn ipv6_prefix(&self) -> u8 {

@@ -398,7 +398,7 @@ impl Plan {
 }
 
 impl RouteFilter {
-    fn matches(&self, matched: &Matches) -> bool {
+    pub(crate) fn matches(&self, matched: &Matches) -> bool {
         match self {
             Self::Every => true,
             Self::Of(routes) => routes.iter().any(|route| matched.contains(*route)),

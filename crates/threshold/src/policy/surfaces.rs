@@ -19,6 +19,8 @@ table! {
         api: Listen = optional,
         /// Administration, dashboard, metrics and health.
         admin: Listen = optional,
+        /// Names by which the admin listener may be asked, beside addresses and localhost.
+        admin_hosts: Vec<String> = default(Vec::new()),
         /// The Redis protocol.
         resp: Listen = optional,
         /// The application behind the gateway, such as `http://127.0.0.1:3000`, for what no `upstream` takes.

@@ -10,7 +10,7 @@ use threshold::usage::EVERY_REQUEST;
 use threshold::{SubjectId, Timestamp};
 
 use super::super::ledger::{Desk, Failed};
-use super::{MOST_CLIENTS, Wanted, since, tell_missing, too_many_clients};
+use super::{Counts, MOST_CLIENTS, Wanted, since, tell_missing, too_many_clients};
 use crate::Ended;
 use crate::archive::{Entry, Folder, MOST, Missing, Reading, in_parts};
 use crate::cli::Asked;
@@ -28,11 +28,11 @@ struct Client {
 type Clients = HashMap<SubjectId, Client>;
 
 /// What scores are worked out by.
-struct Scale {
-    reputation: Option<Reputation>,
-    now: Timestamp,
+pub(crate) struct Scale {
+    pub(crate) reputation: Option<Reputation>,
+    pub(crate) now: Timestamp,
     /// True if there is an archive.
-    counted: bool,
+    pub(crate) counted: bool,
 }
 
 pub(super) async fn clients(
@@ -84,7 +84,14 @@ fn count(
     // Each request once, whatever limits it met.
     let limit = asked.limit.clone().unwrap_or_else(|| EVERY_REQUEST.to_owned());
     let wanted = Wanted { clients: ids.to_vec(), limit: Some(limit) };
-    let mut counted = in_parts(MOST, |counted: &mut (Clients, Missing), part| {
+    let (counted, missing) = requests(&reading, &wanted)?;
+    tell_missing(&missing, desk.output);
+    *clients = counted;
+    Ok(())
+}
+
+fn requests(reading: &Reading, wanted: &Wanted) -> Result<(Clients, Missing), String> {
+    in_parts(MOST, |counted: &mut (Clients, Missing), part| {
         let (clients, missing) = counted;
         let add = |entry: Entry| {
             let client = of(clients, entry.subject)?;
@@ -95,10 +102,35 @@ fn count(
         };
         missing.note(part, reading.each(part, |entry| wanted.has(entry), add)?);
         Ok(())
-    })?;
-    tell_missing(&counted.1, desk.output);
-    std::mem::swap(clients, &mut counted.0);
-    Ok(())
+    })
+}
+
+/// The same with `standings`, as documents.
+pub(super) fn documents(
+    reading: Option<&Reading>,
+    standings: Vec<Standing>,
+    scale: &Scale,
+    most: usize,
+) -> Result<Counts, String> {
+    let wanted = Wanted { clients: Vec::new(), limit: Some(EVERY_REQUEST.to_owned()) };
+    let (mut clients, missing) = match reading {
+        Some(reading) => requests(reading, &wanted)?,
+        None => Default::default(),
+    };
+    for standing in standings {
+        of(&mut clients, standing.subject)?.standing = Some(standing);
+    }
+    let mut clients = sorted(clients);
+    clients.truncate(most);
+    let rows = clients.iter().map(|(subject, client)| client.document(subject, scale)).collect();
+    Ok(Counts::new(rows, missing))
+}
+
+/// The worst first, then the busiest.
+fn sorted(clients: Clients) -> Vec<(SubjectId, Client)> {
+    let mut clients: Vec<(SubjectId, Client)> = clients.into_iter().collect();
+    clients.sort_by_key(|(subject, client)| (Reverse((client.violations(), client.requests)), *subject));
+    clients
 }
 
 fn of(clients: &mut Clients, subject: SubjectId) -> Result<&mut Client, String> {
@@ -109,8 +141,7 @@ fn of(clients: &mut Clients, subject: SubjectId) -> Result<&mut Client, String> 
 }
 
 fn print(asked: &Asked, clients: Clients, scale: &Scale, desk: &mut Desk<'_>) {
-    let mut clients: Vec<(SubjectId, Client)> = clients.into_iter().collect();
-    clients.sort_by_key(|(subject, client)| (Reverse((client.violations(), client.requests)), *subject));
+    let mut clients = sorted(clients);
     let all = clients.len();
     clients.truncate(usize::try_from(asked.rows).unwrap_or(usize::MAX));
     if asked.listing.json {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use threshold::SubjectId;
 
 use super::super::ledger::Failed;
-use super::{Wanted, average, print_json, shown, tell_missing};
+use super::{Counts, Wanted, average, print_json, shown, tell_missing};
 use crate::archive::{Entry, Halt, MOST, Missing, Part, Reading, day, in_parts};
 use crate::cli::Asked;
 use crate::output::{Output, table};
@@ -56,6 +56,12 @@ pub(super) fn rates(
     }
     tell_missing(&missing, output);
     Ok(())
+}
+
+/// The same, as documents.
+pub(super) fn documents(reading: &Reading, wanted: &Wanted) -> Result<Counts, String> {
+    let Rates { used, missing } = count(reading, wanted, MOST)?;
+    Ok(Counts::new(used.values().map(Used::document).collect(), missing))
 }
 
 /// Counts with no more than `most` clients told apart at once. Each client is in one part, so that parts add up.

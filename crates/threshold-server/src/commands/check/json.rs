@@ -4,23 +4,21 @@ use serde_json::{Value, json};
 use threshold::policy::{Finding, LimitGuarantee, Policy, PolicyError, Problem};
 
 /// The document of a policy that can be used.
-pub(super) fn report(file: &str, policy: &Policy, findings: &[Finding]) -> String {
+pub(super) fn report(file: &str, policy: &Policy, findings: &[Finding]) -> Value {
     let limits: Vec<Value> = policy.guarantees().iter().map(limit).collect();
     let findings: Vec<Value> = findings.iter().map(finding).collect();
-    let document = json!({
+    json!({
         "file": file, "ok": true, "problems": [], "limits": limits, "remarks": policy.remarks(),
         "findings": findings,
-    });
-    format!("{document:#}")
+    })
 }
 
 /// The document of one that is broken.
-pub(super) fn broken(error: &PolicyError) -> String {
+pub(super) fn broken(error: &PolicyError) -> Value {
     let problems: Vec<Value> = error.problems.iter().map(problem).collect();
-    let document = json!({
+    json!({
         "file": error.file, "ok": false, "problems": problems, "limits": [], "remarks": [], "findings": [],
-    });
-    format!("{document:#}")
+    })
 }
 
 fn problem(problem: &Problem) -> Value {

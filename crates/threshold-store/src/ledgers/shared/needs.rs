@@ -71,6 +71,7 @@ impl Needs {
                 self.of.insert((Class::Failures, bytes(*of)));
             }
             Change::Unlock(source) => self.subject(Class::Failures, *source),
+            Change::Note { .. } => {}
         }
     }
 

@@ -1,0 +1,140 @@
+//! What is asked, whether it is answered, and what is told when it makes no sense.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use serde_json::{Value as Json, json};
+use threshold_http::Answer;
+
+use super::call::{Call, Params, decoded};
+use super::guard::is_from_here;
+use super::routes::{self, Found};
+use super::serve::Shared;
+use crate::api::read;
+
+/// What is answered.
+pub(super) type Answered = Response<Full<Bytes>>;
+
+/// Answers one question.
+pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Answered {
+    match request.uri().path() {
+        // Whoever looks after the server asks these without a token.
+        "/livez" => looked(request.method(), || (StatusCode::OK, json!({ "status": "ok" }))),
+        "/readyz" => looked(request.method(), || {
+            let report = shared.health.report();
+            let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            (status, report.to_json())
+        }),
+        _ => asked(shared, peer, request).await,
+    }
+}
+
+fn looked(method: &Method, look: impl FnOnce() -> (StatusCode, Json)) -> Answered {
+    const LOOK: [Method; 2] = [Method::GET, Method::HEAD];
+    match LOOK.contains(method) {
+        true => {
+            let (status, told) = look();
+            document(status, &told)
+        }
+        false => wrong_method(&LOOK, method),
+    }
+}
+
+async fn asked(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Answered {
+    let admin = shared.admin.get();
+    let known = admin.map(|admin| admin.policy.current()).map(|current| current.hosts.clone());
+    if let Err(refused) = is_from_here(request.headers(), &known.unwrap_or_default()) {
+        return *refused;
+    }
+    let Found { routes, names } = routes::find(request.uri().path());
+    let methods: Vec<Method> = routes.iter().map(|route| route.method.clone()).collect();
+    if methods.is_empty() {
+        return nothing_here();
+    }
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let Some(route) = routes.into_iter().find(|route| route.method == method) else {
+        return wrong_method(&methods, request.method());
+    };
+    let caller = match shared.guard.admit(peer, request.headers(), route.scope) {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    let Some(admin) = admin else { return starting() };
+    let call = match call(Arc::clone(admin), caller, names, request).await {
+        Ok(call) => call,
+        Err(answer) => return answer.into_response(),
+    };
+    match routes::serve(route.verb, &call).await {
+        Ok(told) => document(StatusCode::OK, &told),
+        Err(answer) => answer.into_response(),
+    }
+}
+
+/// Reads what is asked.
+async fn call(
+    admin: Arc<super::Admin>,
+    caller: super::tokens::Caller,
+    names: Vec<String>,
+    request: Request<Incoming>,
+) -> Result<Call, Box<Answer>> {
+    let names = names.iter().map(|name| decoded(name, false)).collect::<Result<_, _>>()?;
+    let params = Params::read(request.uri().query())?;
+    let body = match *request.method() {
+        // A page cannot send these two without asking first, which is not answered.
+        Method::GET | Method::HEAD | Method::DELETE => Bytes::new(),
+        _ => read::body(request).await?,
+    };
+    Ok(Call { admin, caller, names, params, body })
+}
+
+pub(super) fn document(status: StatusCode, document: &Json) -> Answered {
+    let mut response = Response::new(Full::from(format!("{document}\n")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn nothing_here() -> Answered {
+    let detail =
+        "there is nothing here; /api/admin/openapi.json lists what can be asked, beside /livez and /readyz";
+    Answer::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
+}
+
+fn starting() -> Answered {
+    let detail = "the server is still starting; ask again in a moment";
+    let mut response = Answer::new(StatusCode::SERVICE_UNAVAILABLE, "starting", detail).into_response();
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// What is told where `methods` are answered: to who asks which those are, and to who used another.
+fn wrong_method(methods: &[Method], used: &Method) -> Answered {
+    let mut names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    if names.contains(&"GET") && !names.contains(&"HEAD") {
+        names.push("HEAD");
+    }
+    names.push("OPTIONS");
+    let allowed = names.join(", ");
+    let mut response = match *used {
+        Method::OPTIONS => {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        _ => {
+            let detail = format!("only {allowed} are answered here");
+            Answer::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail).into_response()
+        }
+    };
+    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
+    response
+}

@@ -1,0 +1,246 @@
+//! The policy in force: shown, checked, changed and taken back.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use threshold::policy::Policy;
+use threshold_http::Answer;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use super::Noted;
+use super::call::Call;
+use super::status::Nothing;
+use super::tokens::Scope;
+use crate::api::read::unprocessable;
+use crate::commands::report;
+use crate::config;
+
+/// The name of the file that the policy before is kept in, in the data folder.
+const PREVIOUS: &str = "policy.previous.toml";
+
+/// Asks for the policy's file to be read again; answered when it is in force, or with what is wrong with it.
+pub(crate) type Reload = oneshot::Sender<Result<(), Vec<String>>>;
+
+/// Where the policy is, and how it is changed.
+pub(crate) struct PolicyDesk {
+    file: Option<PathBuf>,
+    data_dir: PathBuf,
+    current: ArcSwap<Current>,
+    reloads: mpsc::Sender<Reload>,
+    /// Held while the file is changed.
+    changing: Mutex<()>,
+}
+
+/// What is told of the policy in force.
+pub(crate) struct Current {
+    /// Names by which the admin listener may be asked.
+    pub(crate) hosts: Vec<String>,
+    /// As it is written, if it is.
+    text: Option<String>,
+    /// What it promises.
+    report: Json,
+}
+
+impl Current {
+    fn new(file: Option<&Path>, policy: &Policy, text: Option<String>) -> Self {
+        let hosts = policy.server.as_ref().map(|server| server.admin_hosts.clone());
+        Self { hosts: hosts.unwrap_or_default(), text, report: camel(report(&shown(file), policy)) }
+    }
+}
+
+impl PolicyDesk {
+    /// That of `policy`, which is in force.
+    pub(crate) fn new(
+        (file, data_dir): (Option<&Path>, &Path),
+        policy: &Policy,
+        reloads: mpsc::Sender<Reload>,
+    ) -> Self {
+        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
+        Self {
+            file: file.map(Path::to_owned),
+            data_dir: data_dir.to_owned(),
+            current: ArcSwap::from_pointee(Current::new(file, policy, text)),
+            reloads,
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// Another policy is in force.
+    pub(crate) fn changed(&self, policy: &Policy, text: Option<String>) {
+        self.current.store(Arc::new(Current::new(self.file.as_deref(), policy, text)));
+    }
+
+    pub(crate) fn current(&self) -> Arc<Current> {
+        self.current.load_full()
+    }
+
+    /// The file, if there is one.
+    fn file(&self) -> Result<&Path, Box<Answer>> {
+        self.file.as_deref().ok_or_else(|| {
+            let detail =
+                "there is no file to write to: the server runs a demonstration; start it with --config FILE";
+            unprocessable("no_policy_file", detail)
+        })
+    }
+
+    fn previous(&self) -> PathBuf {
+        self.data_dir.join(PREVIOUS)
+    }
+
+    /// Puts `text` in force; what was in force before is kept.
+    async fn put(&self, text: &str) -> Result<String, Box<Answer>> {
+        let file = self.file()?;
+        let before = std::fs::read_to_string(file).map_err(|error| unwritable(file, &error))?;
+        let before_kept = self.current().text.clone().unwrap_or_else(|| before.clone());
+        write(&self.previous(), &before_kept, None).map_err(|error| unwritable(&self.previous(), &error))?;
+        write(file, text, Some(file)).map_err(|error| unwritable(file, &error))?;
+        let refused = match self.reload().await {
+            Ok(()) => return Ok(before_kept),
+            Err(problems) => problems,
+        };
+        // The file says again what is in force.
+        write(file, &before, Some(file)).map_err(|error| unwritable(file, &error))?;
+        Err(unprocessable("policy_refused", &refused.join("\n")))
+    }
+
+    async fn reload(&self) -> Result<(), Vec<String>> {
+        let gone = || vec!["the server is stopping; try again when it runs".to_owned()];
+        let (reply, answered) = oneshot::channel();
+        self.reloads.send(reply).await.map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+/// Puts `text` in the place of `file`, whole or not at all, with the rights of `like`.
+fn write(file: &Path, text: &str, like: Option<&Path>) -> io::Result<()> {
+    // Behind a link the file itself is meant.
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = file.with_file_name(name);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut opened = options.open(&new)?;
+    opened.write_all(text.as_bytes())?;
+    if let Some(like) = like {
+        opened.set_permissions(std::fs::metadata(like)?.permissions())?;
+    }
+    opened.sync_all()?;
+    std::fs::rename(&new, &file)
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Box<Answer> {
+    let detail =
+        format!("{}: cannot be written ({error}); let who runs the server write there", file.display());
+    Box::new(Answer::new(StatusCode::CONFLICT, "policy_not_writable", &detail))
+}
+
+fn shown(file: Option<&Path>) -> String {
+    file.map_or_else(|| "the demonstration".to_owned(), |file| file.display().to_string())
+}
+
+/// The same document with the names of this API.
+fn camel(mut document: Json) -> Json {
+    for limit in document["limits"].as_array_mut().into_iter().flatten().filter_map(Json::as_object_mut) {
+        if let Some(value) = limit.remove("store_failure") {
+            limit.insert("storeFailure".to_owned(), value);
+        }
+    }
+    document
+}
+
+/// What is in force. What it is written as is for those who may change it: it may hold secrets.
+pub(super) fn show(call: &Call) -> Result<Json, Box<Answer>> {
+    call.params.only(&[])?;
+    let desk = &call.admin.policy;
+    let current = desk.current();
+    let text = current.text.as_ref().filter(|_| call.caller.scope == Scope::Admin);
+    Ok(json!({
+        "file": desk.file.as_ref().map(|file| file.display().to_string()),
+        "text": text,
+        "report": current.report,
+        "canRollBack": desk.previous().exists(),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Proposed {
+    policy: String,
+}
+
+/// Says what a policy would promise, or what is wrong with it.
+pub(super) fn validate(call: &Call) -> Result<Json, Box<Answer>> {
+    call.params.only(&[])?;
+    let Proposed { policy } = call.question()?;
+    match config::policy_of(&shown(call.admin.policy.file.as_deref()), &policy) {
+        Ok(policy) => Ok(camel(report(&shown(call.admin.policy.file.as_deref()), &policy))),
+        Err(error) => Ok(crate::commands::broken_report(&error)),
+    }
+}
+
+/// Writes a policy to its file and puts it in force.
+pub(super) async fn apply(call: &Call) -> Result<Json, Box<Answer>> {
+    call.params.only(&[])?;
+    let Proposed { policy } = call.question()?;
+    let desk = &call.admin.policy;
+    let changing = desk.changing.lock().await;
+    checked(desk.file()?, &policy)?;
+    let before = desk.put(&policy).await?;
+    drop(changing);
+    told(call, "apply", (&before, &policy)).await
+}
+
+/// Puts the policy before in force again.
+pub(super) async fn roll_back(call: &Call) -> Result<Json, Box<Answer>> {
+    call.params.only(&[])?;
+    call.question::<Nothing>()?;
+    let desk = &call.admin.policy;
+    let changing = desk.changing.lock().await;
+    let Ok(previous) = std::fs::read_to_string(desk.previous()) else {
+        let detail = "there is no policy before this one; it is kept when one is applied here";
+        return Err(Box::new(Answer::new(StatusCode::CONFLICT, "no_previous_policy", detail)));
+    };
+    checked(desk.file()?, &previous)?;
+    let before = desk.put(&previous).await?;
+    drop(changing);
+    told(call, "roll back", (&before, &previous)).await
+}
+
+fn checked(file: &Path, text: &str) -> Result<(), Box<Answer>> {
+    match config::policy_of(&shown(Some(file)), text) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let detail = "the policy is broken; put right what `problems` lists";
+            let problems = crate::commands::broken_report(&error)["problems"].take();
+            let answer = Answer::new(StatusCode::UNPROCESSABLE_ENTITY, "policy_broken", detail);
+            Err(Box::new(answer.with("problems", problems)))
+        }
+    }
+}
+
+async fn told(call: &Call, action: &str, (before, after): (&str, &str)) -> Result<Json, Box<Answer>> {
+    // The texts may hold secrets: what they are is told, not what they say.
+    let (before, after) = (fingerprint(before), fingerprint(after));
+    let target = shown(call.admin.policy.file.as_deref());
+    let answer = json!({ "changed": before != after, "report": call.admin.policy.current().report });
+    let noted = Noted { action, target: &format!("policy {target}"), before, after };
+    let audited = call.admin.note(call.by(), noted).await;
+    let mut answer = answer;
+    answer["audited"] = json!(audited);
+    Ok(answer)
+}
+
+/// Names a text.
+fn fingerprint(text: &str) -> String {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    let hash: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256 {hash}, {} bytes", text.len())
+}
