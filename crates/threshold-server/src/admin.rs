@@ -13,6 +13,7 @@
 //! | `policy` | the policy in force: shown, checked, changed and taken back |
 //! | `explain` | what a request would meet |
 //! | `analytics`, `clients` | the past |
+//! | `events` | what happens, as it happens |
 //! | `openapi` | the same for programs |
 
 mod analytics;
@@ -20,6 +21,7 @@ mod answer;
 mod ask;
 mod call;
 mod clients;
+mod events;
 mod explain;
 mod guard;
 mod limits;
@@ -43,7 +45,9 @@ use threshold::{MemoryStore, NodeStore, SharedStore};
 use crate::archive;
 use crate::engine::Engine;
 use crate::health::Health;
+use crate::live::Live;
 use crate::log::Log;
+use crate::metrics::Metrics;
 
 pub(crate) use policy::{PolicyDesk, Reload};
 pub(crate) use serve::Listener;
@@ -56,6 +60,8 @@ pub(crate) struct Admin {
     pub(crate) stores: Stores,
     pub(crate) archive: Option<archive::Handle>,
     pub(crate) policy: Arc<PolicyDesk>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) live: Arc<Live>,
 }
 
 /// The store behind the engine, as far as there is something to see or to change.

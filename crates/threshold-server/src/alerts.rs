@@ -20,7 +20,7 @@ mod watch;
 mod webhook;
 mod window;
 
-pub(crate) use readings::{Counts, Readings};
+pub(crate) use readings::Readings;
 pub(crate) use run::{Alerts, Settings};
 pub(crate) use watch::Alert;
 pub(crate) use webhook::Hook;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use threshold::engine::Rules;
+use threshold::figures::{Figures, Watcher};
 use threshold::open::Place;
 use threshold::{
-    Clock as _, Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, SystemClock, open_ledger,
-    open_store,
+    Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, SystemClock, open_ledger, open_store,
 };
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
 
 use crate::admin::tokens::Tokens;
 use crate::admin::{Admin, PolicyDesk, Reload, Stores};
-use crate::alerts::{Alerts, Counts};
+use crate::alerts::Alerts;
 use crate::api::{self, Api};
 use crate::archive::{Archive, Events};
 use crate::config::{self, ServerConfig};
@@ -23,7 +23,9 @@ use crate::engine::Engine;
 use crate::gateway::{Gateway, Prepared, Settings};
 use crate::health::Health;
 use crate::late::LateStore;
+use crate::live::Live;
 use crate::log::Log;
+use crate::metrics::{Counts, Metrics};
 use crate::resp::{self, Resp};
 use crate::rls::{self, Rls};
 use crate::{admin, demo, workers};
@@ -84,9 +86,13 @@ impl App {
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
-        let counts = Arc::new(Counts::default());
-        let events = archive.as_ref().map(Archive::events);
-        let (engine, stores) = engine(config, rules, (&log, &health), (&counts, events)).await?;
+        let watching = Watching {
+            figures: Arc::default(),
+            counts: Arc::default(),
+            live: Arc::clone(log.live()),
+            events: archive.as_ref().map(Archive::events),
+        };
+        let (engine, stores) = engine(config, rules, (&log, &health), &watching).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
             None => engine,
@@ -129,6 +135,9 @@ impl App {
             Some(address) => Some(start_rls(bind("rls", address)?, config, (&engine, &health))?),
             None => None,
         };
+        let of = (&engine, &health, &stores);
+        let metrics = watching.metrics(of, gateway.as_ref().map(|(gateway, _)| gateway), archive.as_ref());
+        let metrics = Arc::new(metrics);
         let (reloads, asked) = mpsc::channel(1);
         let of = (config.file.as_deref(), &*config.settings.data_dir);
         let policy = Arc::new(PolicyDesk::new(of, &config.policy, reloads));
@@ -140,6 +149,8 @@ impl App {
                 stores,
                 archive: archive.as_ref().map(Archive::handle),
                 policy: Arc::clone(&policy),
+                metrics: Arc::clone(&metrics),
+                live: Arc::clone(log.live()),
             }));
         }
         let surfaces = Surfaces {
@@ -152,7 +163,7 @@ impl App {
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
-        let alerts = start_alerts(config, (&log, &health), counts)?;
+        let alerts = start_alerts(config, &metrics, &log)?;
         health.policy();
         health.started();
         let app = Self {
@@ -258,14 +269,9 @@ fn start_rls(
     Rls::start(listener, of, rls::Settings::new(&config.policy)).map_err(io)
 }
 
-fn start_alerts(
-    config: &ServerConfig,
-    (log, health): (&Arc<Log>, &Arc<Health>),
-    counts: Arc<Counts>,
-) -> Result<Alerts, String> {
-    let (health, clock) = (Arc::clone(health), SystemClock::new());
-    let readings = move || counts.read(health.readings(clock.now()));
-    Alerts::start(config::alerts(&config.policy)?, readings, log)
+fn start_alerts(config: &ServerConfig, metrics: &Arc<Metrics>, log: &Arc<Log>) -> Result<Alerts, String> {
+    let metrics = Arc::clone(metrics);
+    Alerts::start(config::alerts(&config.policy)?, move || metrics.readings(), log)
 }
 
 /// Waits until somebody says that others have written to the ledger.
@@ -278,7 +284,7 @@ async fn engine(
     config: &ServerConfig,
     rules: Rules,
     (log, health): (&Arc<Log>, &Arc<Health>),
-    (counts, events): (&Arc<Counts>, Option<Arc<Events>>),
+    watching: &Watching,
 ) -> Result<(Engine, Stores), String> {
     let settings = &config.settings;
     let secrets = settings.secrets.clone();
@@ -328,17 +334,51 @@ async fn engine(
             node
         }
     };
-    let (log, counts) = (Arc::clone(log), Arc::clone(counts));
     let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
     let engine = engine.breaking(config.node.breaker);
-    let engine = engine.telling(move |event| {
-        counts.note(event);
-        if let Some(events) = &events {
-            events.note(event);
+    Ok((watching.watch(engine, log), stores))
+}
+
+/// Whoever is told what the engine does.
+struct Watching {
+    figures: Arc<Figures>,
+    counts: Arc<Counts>,
+    live: Arc<Live>,
+    events: Option<Arc<Events>>,
+}
+
+impl Watching {
+    /// The same engine, watched.
+    fn watch(&self, engine: Engine, log: &Arc<Log>) -> Engine {
+        let (counts, events, log) = (Arc::clone(&self.counts), self.events.clone(), Arc::clone(log));
+        let engine = engine.telling(move |event| {
+            counts.count(event);
+            if let Some(events) = &events {
+                events.note(event);
+            }
+            log.event(event);
+        });
+        engine.measured(Arc::clone(&self.figures)).watched(Arc::clone(&self.live) as Arc<dyn Watcher>)
+    }
+
+    /// What it counts, with whatever else there is to count.
+    fn metrics(
+        &self,
+        (engine, health, stores): (&Arc<Engine>, &Arc<Health>, &Stores),
+        gateway: Option<&Gateway>,
+        archive: Option<&Archive>,
+    ) -> Metrics {
+        Metrics {
+            figures: Arc::clone(&self.figures),
+            counts: Arc::clone(&self.counts),
+            health: Arc::clone(health),
+            engine: Arc::clone(engine),
+            stores: stores.clone(),
+            gateway: gateway.map(Gateway::watch),
+            archive: archive.map(Archive::usage),
+            clock: SystemClock::new(),
         }
-        log.event(event);
-    });
-    Ok((engine, stores))
+    }
 }
 
 fn memory(config: &ServerConfig) -> Result<MemoryStore, String> {

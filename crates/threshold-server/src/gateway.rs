@@ -37,7 +37,8 @@ use threshold::{Span, UniqueIds};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-use connections::{Connections, Room};
+pub(crate) use connections::Connections;
+use connections::Room;
 use proxy::Worker;
 use serve::{Accepted, serve};
 pub(crate) use settings::{Prepared, Settings};
@@ -119,6 +120,11 @@ impl Gateway {
     /// Goes by `settings` from the next request on.
     pub(crate) fn change(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
+    }
+
+    /// Who is connected, to be looked at.
+    pub(crate) fn watch(&self) -> Arc<Connections> {
+        Arc::clone(&self.connections)
     }
 
     /// How many connections and requests there are.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
-use threshold::event::Event;
 use threshold::figures::{Ending, Seen, Watcher};
 use tokio::sync::broadcast;
 
@@ -67,15 +66,11 @@ impl Default for Live {
 }
 
 impl Live {
-    /// Tells of `event`.
-    pub(crate) fn event(&self, event: &Event) {
-        if self.told.receiver_count() > 0 {
-            self.tell(event.name(), event.to_json());
-        }
-    }
-
-    /// Tells of something else.
+    /// Tells of the event `name`.
     pub(crate) fn tell(&self, name: &str, json: Json) {
+        if self.told.receiver_count() == 0 {
+            return;
+        }
         // Nobody may be left to hear it.
         let _ = self.told.send(Arc::new(Told { name: name.to_owned(), json }));
     }

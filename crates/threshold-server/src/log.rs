@@ -1,25 +1,34 @@
 //! What the server says while it runs: lines for people, and events as JSON, all on the standard error.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
 use threshold::event::Event;
 use threshold::node::{ComponentState, Transition};
 use threshold::{Clock as _, SystemClock};
 use threshold_http::websocket::Exceeded;
 
 use crate::alerts::Alert;
+use crate::live::Live;
 use crate::output::{Output, Style, harmless};
 
 /// Where the server says what happens.
-#[derive(Debug)]
 pub(crate) struct Log {
     clock: SystemClock,
     debug: bool,
+    /// Whoever listens to events.
+    live: Arc<Live>,
 }
 
 impl Log {
     /// Says the details too if `debug`.
     pub(crate) fn new(debug: bool) -> Self {
-        Self { clock: SystemClock::new(), debug }
+        Self { clock: SystemClock::new(), debug, live: Arc::default() }
+    }
+
+    /// Where events can be listened to.
+    pub(crate) const fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
     pub(crate) fn info(&self, text: &str) {
@@ -60,7 +69,7 @@ impl Log {
             "event": "component_changed", "at": self.clock.now().to_string(), "component": component.name(),
             "state": state.name(), "strategy": strategy.name(), "reason": reason,
         });
-        Output::standard().error(&event.to_string());
+        self.tell("component_changed", event);
     }
 
     /// A part that decides nothing went down or came up again.
@@ -69,17 +78,23 @@ impl Log {
             "event": "component_changed", "at": self.clock.now().to_string(), "component": component,
             "state": state.name(), "reason": reason,
         });
-        Output::standard().error(&event.to_string());
+        self.tell("component_changed", event);
     }
 
     /// An alarm was raised, changed or is over.
     pub(crate) fn alert(&self, alert: &Alert) {
-        Output::standard().error(&alert.to_json().to_string());
+        self.tell("alert", alert.to_json());
     }
 
     /// An event, as other tools read it.
     pub(crate) fn event(&self, event: &Event) {
-        Output::standard().error(&event.to_json().to_string());
+        self.tell(event.name(), event.to_json());
+    }
+
+    /// An event as a line, and to whoever listens.
+    pub(crate) fn tell(&self, name: &str, event: Json) {
+        Output::standard().error(&event.to_string());
+        self.live.tell(name, event);
     }
 
     fn say(&self, style: Style, label: &str, text: &str) {

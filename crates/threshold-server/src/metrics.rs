@@ -18,12 +18,17 @@ use threshold::figures::{Ending, Figures, Latencies, Most, Stage, Totals};
 use threshold::ledger::SanctionKind;
 use threshold::node::{ComponentState, ComponentStats, NodeStats};
 use threshold::policy::Layer;
+use threshold::usage::Usage;
 use threshold::{Clock as _, MemoryStats, Source, SystemClock};
 
+use crate::admin::Stores;
+use crate::alerts::Readings;
 use crate::engine::Engine;
+use crate::gateway::Connections;
 use crate::health::Health;
 
 pub(crate) use counts::Counts;
+use counts::Other;
 pub(crate) use page::Format;
 use page::{Buckets, Label, Page, seconds};
 
@@ -37,20 +42,11 @@ pub(crate) struct Metrics {
     pub(crate) health: Arc<Health>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) stores: Stores,
-    /// Connections and requests in flight of the gateway.
-    pub(crate) gateway: Option<Box<dyn Fn() -> (usize, u64) + Send + Sync>>,
-    /// Rows that wait to be archived, the room for them, and what found none since the start.
-    pub(crate) archive: Option<Box<dyn Fn() -> (usize, usize, u64) + Send + Sync>>,
+    /// The gateway, as far as it can be looked at.
+    pub(crate) gateway: Option<Arc<Connections>>,
+    /// What waits to be archived.
+    pub(crate) archive: Option<Arc<Usage>>,
     pub(crate) clock: SystemClock,
-}
-
-/// What stores tell of themselves.
-#[derive(Default)]
-pub(crate) struct Stores {
-    /// The store, if it is memory.
-    pub(crate) memory: Option<Box<dyn Fn() -> MemoryStats + Send + Sync>>,
-    /// The node before a shared one.
-    pub(crate) node: Option<Box<dyn Fn() -> NodeStats + Send + Sync>>,
 }
 
 impl Metrics {
@@ -72,6 +68,31 @@ impl Metrics {
         page.finish()
     }
 
+    /// What alarms are raised by, as of now.
+    pub(crate) fn readings(&self) -> Readings {
+        let (at, totals) = (self.clock.now(), self.figures.totals());
+        let [edge_blocks, tenant_blocks, user_blocks, endpoint_blocks] = totals.layers;
+        let imposed = |wanted: SanctionKind| {
+            self.counts.sanctions().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| count)
+        };
+        Readings {
+            edge_blocks,
+            tenant_blocks,
+            user_blocks,
+            endpoint_blocks,
+            single_ip_blocks: self.figures.busiest_address(at),
+            bans: imposed(SanctionKind::Ban),
+            shadow_bans: imposed(SanctionKind::Shadow),
+            lockouts: self.counts.of(Other::AccountLocked),
+            violations: self.counts.violations().map(|(_, count)| count).sum(),
+            warnings: totals.endings[Ending::Warned as usize],
+            decisions: totals.decisions(),
+            refused: totals.refused(),
+            overshoot: self.stores.node.as_ref().map_or(0, |node| node.stats().leases.overshoot),
+            ..self.health.readings(at)
+        }
+    }
+
     fn events(&self, page: &mut Page) {
         let violations = self.counts.violations().map(|(kind, count)| (vec![("type", kind.name())], count));
         page.counter("threshold_violations", "Strikes, by the kind of violation.", violations);
@@ -85,13 +106,14 @@ impl Metrics {
         let up =
             self.health.components().into_iter().map(|(name, up)| (vec![("component", name)], u8::from(up)));
         page.gauge("threshold_component_up", "Whether a component answers.", up.collect::<Vec<_>>());
-        let Some(stats) = self.stores.node.as_ref().map(|node| node()) else { return };
-        node(page, &stats);
+        if let Some(stats) = self.stores.node.as_ref().map(|node| node.stats()) {
+            node(page, &stats);
+        }
     }
 
     fn memory(&self, page: &mut Page) {
         let edge = Some(("edge", self.engine.edge_stats()));
-        let store = self.stores.memory.as_ref().map(|stats| ("store", stats()));
+        let store = self.stores.memory.as_ref().map(|memory| ("store", memory.stats()));
         let all: Vec<(&str, MemoryStats)> = edge.into_iter().chain(store).collect();
         let each = |of: fn(&MemoryStats) -> u64| {
             all.iter().map(move |(name, stats)| (vec![("store", *name)], of(stats))).collect::<Vec<_>>()
@@ -119,11 +141,14 @@ impl Metrics {
     }
 
     fn rest(&self, page: &mut Page) {
-        if let Some((connections, requests)) = self.gateway.as_ref().map(|load| load()) {
+        if let Some(gateway) = &self.gateway {
+            let (connections, requests) = (gateway.count(), gateway.in_flight());
             page.gauge("threshold_gateway_connections", "Connections of clients.", [(vec![], connections)]);
             page.gauge("threshold_gateway_requests_in_flight", "Requests in flight.", [(vec![], requests)]);
         }
-        if let Some((rows, room, dropped)) = self.archive.as_ref().map(|archive| archive()) {
+        if let Some(usage) = &self.archive {
+            let (rows, room) = (usage.len(), usage.room());
+            let dropped = self.health.readings(self.clock.now()).archive_dropped;
             page.gauge("threshold_archive_rows", "Rows that wait to be archived.", [(vec![], rows)]);
             page.gauge("threshold_archive_room", "Rows that there is room for.", [(vec![], room)]);
             page.counter(

@@ -1,28 +1,34 @@
 //! What is asked, whether it is answered, and what is told when it makes no sense.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use serde_json::{Value as Json, json};
 use threshold_http::Answer;
 
 use super::call::{Call, Params, decoded};
+use super::events;
 use super::guard::is_from_here;
-use super::routes::{self, Found};
+use super::routes::{self, Found, Verb};
 use super::serve::Shared;
 use crate::api::read;
+use crate::metrics::Format;
 
-/// What is answered.
+/// What is answered at once.
 pub(super) type Answered = Response<Full<Bytes>>;
+/// The body of an answer: all of it, or what comes with time.
+pub(super) type Body = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Answers one question.
-pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Answered {
-    match request.uri().path() {
+pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Response<Body> {
+    let answered = match request.uri().path() {
         // Whoever looks after the server asks these without a token.
         "/livez" => looked(request.method(), || (StatusCode::OK, json!({ "status": "ok" }))),
         "/readyz" => looked(request.method(), || {
@@ -30,8 +36,28 @@ pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incom
             let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (status, report.to_json())
         }),
-        _ => asked(shared, peer, request).await,
+        "/metrics" => metrics(shared, peer, &request),
+        _ => return asked(shared, peer, request).await,
+    };
+    answered.map(Either::Left)
+}
+
+/// What Prometheus asks for.
+fn metrics(shared: &Shared, peer: IpAddr, request: &Request<Incoming>) -> Answered {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        return wrong_method(&[Method::GET, Method::HEAD], request.method());
     }
+    if let Err(refused) = shared.guard.admit_near(peer, request.headers()) {
+        return *refused;
+    }
+    let Some(admin) = shared.admin.get() else { return starting() };
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let format = Format::of(accept.unwrap_or_default());
+    let mut response = Response::new(Full::from(admin.metrics.page(format)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 fn looked(method: &Method, look: impl FnOnce() -> (StatusCode, Json)) -> Answered {
@@ -45,34 +71,47 @@ fn looked(method: &Method, look: impl FnOnce() -> (StatusCode, Json)) -> Answere
     }
 }
 
-async fn asked(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Answered {
+async fn asked(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Response<Body> {
+    match understood(shared, peer, request).await {
+        Ok((Verb::Events, call)) => match events::events(&call) {
+            Ok(answered) => answered.map(Either::Right),
+            Err(answer) => answer.into_response().map(Either::Left),
+        },
+        Ok((verb, call)) => match routes::serve(verb, &call).await {
+            Ok(told) => document(StatusCode::OK, &told).map(Either::Left),
+            Err(answer) => answer.into_response().map(Either::Left),
+        },
+        Err(answered) => answered.map(Either::Left),
+    }
+}
+
+/// What is asked, by somebody who may.
+async fn understood(
+    shared: &Shared,
+    peer: IpAddr,
+    request: Request<Incoming>,
+) -> Result<(Verb, Call), Box<Answered>> {
     let admin = shared.admin.get();
     let known = admin.map(|admin| admin.policy.current()).map(|current| current.hosts.clone());
     if let Err(refused) = is_from_here(request.headers(), &known.unwrap_or_default()) {
-        return *refused;
+        return Err(refused);
     }
     let Found { routes, names } = routes::find(request.uri().path());
     let methods: Vec<Method> = routes.iter().map(|route| route.method.clone()).collect();
     if methods.is_empty() {
-        return nothing_here();
+        return Err(Box::new(nothing_here()));
     }
     let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
     let Some(route) = routes.into_iter().find(|route| route.method == method) else {
-        return wrong_method(&methods, request.method());
+        return Err(Box::new(wrong_method(&methods, request.method())));
     };
     let caller = match shared.guard.admit(peer, request.headers(), route.scope) {
         Ok(caller) => caller,
-        Err(refused) => return *refused,
+        Err(refused) => return Err(refused),
     };
-    let Some(admin) = admin else { return starting() };
-    let call = match call(Arc::clone(admin), caller, names, request).await {
-        Ok(call) => call,
-        Err(answer) => return answer.into_response(),
-    };
-    match routes::serve(route.verb, &call).await {
-        Ok(told) => document(StatusCode::OK, &told),
-        Err(answer) => answer.into_response(),
-    }
+    let Some(admin) = admin else { return Err(Box::new(starting())) };
+    let call = call(Arc::clone(admin), caller, names, request).await;
+    Ok((route.verb, call.map_err(|answer| Box::new(answer.into_response()))?))
 }
 
 /// Reads what is asked.
@@ -102,8 +141,7 @@ pub(super) fn document(status: StatusCode, document: &Json) -> Answered {
 }
 
 fn nothing_here() -> Answered {
-    let detail =
-        "there is nothing here; /api/admin/openapi.json lists what can be asked, beside /livez and /readyz";
+    let detail = "there is nothing here; /api/admin/openapi.json lists what can be asked, beside /livez, /readyz and /metrics";
     Answer::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
 }
 

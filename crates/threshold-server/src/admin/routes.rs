@@ -50,6 +50,7 @@ pub(super) enum Verb {
     Explain,
     Analytics,
     OpenApi,
+    Events,
 }
 
 const BASE: &str = "/api/admin/";
@@ -89,6 +90,7 @@ pub(super) const ROUTES: &[Route] = &[
     route(Method::POST, "policy/rollback", Admin, Verb::RollBack),
     route(Method::POST, "explain", Read, Verb::Explain),
     route(Method::GET, "analytics", Read, Verb::Analytics),
+    route(Method::GET, "events", Read, Verb::Events),
     route(Method::GET, "openapi.json", Read, Verb::OpenApi),
 ];
 
@@ -155,6 +157,8 @@ pub(super) async fn serve(verb: Verb, call: &Call) -> Result<Json, Box<Answer>> 
         Verb::RollBack => policy::roll_back(call).await,
         Verb::Explain => explain::explain(call).await,
         Verb::Analytics => analytics::analytics(call).await,
+        // Told as they come, elsewhere.
+        Verb::Events => Ok(Json::Null),
         Verb::OpenApi => openapi::document(),
     }
 }

@@ -1,10 +1,6 @@
 //! What is looked at: numbers that only grow, and levels, at one moment.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use threshold::Timestamp;
-use threshold::event::Event;
-use threshold::ledger::SanctionKind;
 use threshold::policy::AlertMetric;
 
 /// Everything that rules may look at, at one moment. Counters count from the start of the process and never fall.
@@ -55,49 +51,4 @@ impl Readings {
             AlertMetric::Overshoot => self.overshoot,
         }
     }
-}
-
-/// Events, counted as they come.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    bans: AtomicU64,
-    shadow_bans: AtomicU64,
-    lockouts: AtomicU64,
-    violations: AtomicU64,
-    warnings: AtomicU64,
-}
-
-impl Counts {
-    /// Counts `event`, if it is one of those that rules look at.
-    pub(crate) fn note(&self, event: &Event) {
-        match event {
-            Event::AbuseEscalation(escalation) => {
-                add(&self.violations);
-                if !escalation.shadowed && escalation.banned_until.is_none() {
-                    add(&self.warnings);
-                }
-            }
-            Event::SanctionImposed { kind: SanctionKind::Ban, .. } => add(&self.bans),
-            Event::SanctionImposed { kind: SanctionKind::Shadow, .. } => add(&self.shadow_bans),
-            Event::AuthUserLockout { .. } => add(&self.lockouts),
-            _ => {}
-        }
-    }
-
-    /// Puts what was counted into `readings`.
-    pub(crate) fn read(&self, readings: Readings) -> Readings {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Readings {
-            bans: read(&self.bans),
-            shadow_bans: read(&self.shadow_bans),
-            lockouts: read(&self.lockouts),
-            violations: read(&self.violations),
-            warnings: read(&self.warnings),
-            ..readings
-        }
-    }
-}
-
-fn add(count: &AtomicU64) {
-    count.fetch_add(1, Ordering::Relaxed);
 }

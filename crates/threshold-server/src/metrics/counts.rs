@@ -73,6 +73,11 @@ impl Counts {
         &self.others[other as usize]
     }
 
+    /// How many there were of one kind.
+    pub(crate) fn of(&self, other: Other) -> u64 {
+        self.other(other).load(Ordering::Relaxed)
+    }
+
     /// Strikes by what they were for.
     pub(crate) fn violations(&self) -> impl Iterator<Item = (Violation, u64)> {
         Violation::ALL.into_iter().zip(read(&self.violations))

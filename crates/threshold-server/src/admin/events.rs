@@ -1,0 +1,74 @@
+//! What happens, as it happens: server-sent events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::Response;
+use http::StatusCode;
+use http::header::{self, HeaderValue};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use threshold_http::Answer;
+
+use super::call::Call;
+use crate::live::{Heard, Listening, Wanted};
+
+/// How often something is sent where nothing happens, so that whoever stands between does not hang up.
+const QUIET: Duration = Duration::from_secs(15);
+/// The fields that can be asked for.
+const FIELDS: [&str; 10] = [
+    "blocked",
+    "component",
+    "endpoint",
+    "kind",
+    "layer",
+    "limit",
+    "outcome",
+    "severity",
+    "subject",
+    "tenant",
+];
+
+/// Answers with what happens from now on, for as long as somebody reads it.
+pub(super) fn events(call: &Call) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Box<Answer>> {
+    let wanted = wanted(call)?;
+    let Some(listening) = call.admin.live.listen(wanted) else {
+        let detail = "too many listen already; end one of them";
+        return Err(Box::new(Answer::new(StatusCode::TOO_MANY_REQUESTS, "too_many_listeners", detail)));
+    };
+    let first = stream::once(async { Ok(Frame::data(Bytes::from_static(b"retry: 1000\n: listening\n\n"))) });
+    let rest = stream::unfold(listening, |mut listening| async move {
+        let told = next(&mut listening).await?;
+        Some((Ok(Frame::data(told)), listening))
+    });
+    let body = StreamBody::new(stream::StreamExt::chain(first, rest)).boxed_unsync();
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn wanted(call: &Call) -> Result<Wanted, Box<Answer>> {
+    let known: Vec<&str> = FIELDS.into_iter().chain(["event"]).collect();
+    call.params.only(&known)?;
+    let names = call.params.get("event").unwrap_or_default();
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let given = |field: &&str| call.params.get(field).map(|value| ((*field).to_owned(), value.to_owned()));
+    Ok(Wanted { names, fields: FIELDS.iter().filter_map(given).collect() })
+}
+
+/// The next event as it is sent; none when the server ends.
+async fn next(listening: &mut Listening) -> Option<Bytes> {
+    let Ok(heard) = tokio::time::timeout(QUIET, listening.next()).await else {
+        return Some(Bytes::from_static(b": nothing yet\n\n"));
+    };
+    // One line each: nothing in JSON breaks it.
+    Some(Bytes::from(match heard? {
+        Heard::Told(told) => format!("event: {}\ndata: {}\n\n", told.name, told.json),
+        Heard::Missed(missed) => format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n"),
+    }))
+}
