@@ -38,6 +38,12 @@ const TOOLS: &[Tool] = &[
     tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
     tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),
     tool("haproxy", "haproxy -v", &["apt-get update", "apt-get install --yes haproxy"]),
+    // Scrapes what the server counts, and checks its rules.
+    tool(
+        "prometheus",
+        "promtool --version",
+        &["apt-get update", "apt-get install --yes --no-install-recommends prometheus"],
+    ),
     // Judges the unit; nothing is started with it.
     tool("systemd", "systemd-analyze --version", &["apt-get update", "apt-get install --yes systemd"]),
     tool(

@@ -84,7 +84,8 @@ impl RateLimitService for Answering {
             #[cfg(feature = "redis")]
             Self::Redis(limiter) => {
                 let context = context(&request);
-                let checked = limiter.check_rate_limited_and_update(&request.domain.into(), &context, 1);
+                let domain = request.domain.into();
+                let checked = limiter.check_rate_limited_and_update(&domain, &context, 1);
                 checked.await.map_err(failed)?.limited
             }
         };

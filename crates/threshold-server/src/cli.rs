@@ -112,7 +112,7 @@ all of it at once, as `file:line:column: field: what; remedy`.
 Exit codes:
   0  the policy can be used
   1  the policy is broken
-  2  the command was not understood, or the file cannot be read
+  2  the command was not understood, or something cannot be read or written
   3  the policy can be used, and --strict wants no warnings
 
 The JSON document has the same shape whether the policy is broken or not:
