@@ -135,7 +135,9 @@ impl Reloader {
         let tls = policy.gateway.as_ref().and_then(|gateway| gateway.tls.as_ref());
         let named =
             tls.into_iter().flat_map(|tls| [&tls.certificate.value, &tls.key.value]).map(PathBuf::from);
-        self.files = self.file.iter().cloned().chain(named).collect();
+        let hooks = policy.alerts.iter().flat_map(|alerts| &alerts.webhook);
+        let secrets = hooks.filter_map(|hook| Some(PathBuf::from(&hook.secret_file.as_ref()?.value)));
+        self.files = self.file.iter().cloned().chain(named).chain(secrets).collect();
         // Those that it did not name before have not changed since it was read.
         let known = |file: &Path| self.is_envoys(file) || self.seen.iter().any(|(known, _)| known == file);
         let new: Vec<_> = self.look().into_iter().filter(|(file, _)| !known(file)).collect();

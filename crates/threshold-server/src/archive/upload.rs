@@ -6,14 +6,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use threshold::node::{Breaker, BreakerSettings, ComponentState};
-use threshold::{Clock as _, Span, SystemClock};
+use threshold::{Clock as _, Span, SystemClock, Timestamp};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::bucket::{Bucket, BucketPlace};
 use super::folder::Folder;
@@ -22,8 +22,8 @@ use crate::log::Log;
 
 /// How often the thread looks whether there is something to send.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long it may go on sending when the server stops.
-const PARTING: Span = Span::from_secs(5);
+/// How long a file may still take when the server stops, and how long it may go on with others.
+const PARTING: Duration = Duration::from_secs(5);
 /// The fewest and the longest that a bucket which fails is left alone: it is far away, and nobody waits for it.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, open: Span::from_secs(2), probe: Span::from_secs(5) };
@@ -31,7 +31,7 @@ const BREAKER: BreakerSettings =
 /// Files on their way.
 pub(super) struct Upload {
     /// Dropped, it has the thread send what there is and end.
-    stop: Sender<()>,
+    stop: watch::Sender<()>,
     thread: JoinHandle<()>,
 }
 
@@ -39,7 +39,7 @@ struct Sending {
     folder: Folder,
     bucket: Bucket,
     shown: String,
-    runtime: Runtime,
+    told: watch::Receiver<()>,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -53,18 +53,23 @@ impl Upload {
         (log, health): (&Arc<Log>, &Arc<Health>),
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (stop, told) = watch::channel(());
         let mut sending = Sending {
             folder,
             bucket: Bucket::new(place)?,
             shown: place.to_string(),
-            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?,
+            told,
             breaker: Breaker::new(BREAKER),
             clock: SystemClock::new(),
             log: Arc::clone(log),
             health: Arc::clone(health),
         };
-        let (stop, told) = channel();
-        let run = move || sending.run(&told);
+        let run = move || {
+            runtime.block_on(sending.run());
+            // A name that is being resolved may take its time; nobody waits for it.
+            runtime.shutdown_background();
+        };
         let thread =
             std::thread::Builder::new().name("archive-upload".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { stop, thread })
@@ -79,11 +84,11 @@ impl Upload {
 }
 
 impl Sending {
-    fn run(&mut self, told: &Receiver<()>) {
+    async fn run(&mut self) {
         loop {
-            let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
+            let stop = tokio::time::timeout(LOOK, self.told.changed()).await.is_ok();
             if stop || self.breaker.admits(self.clock.now()) {
-                self.send_all(stop);
+                self.send_all(stop).await;
             }
             if stop {
                 return;
@@ -92,7 +97,7 @@ impl Sending {
     }
 
     /// Sends every file, until one fails.
-    fn send_all(&mut self, stop: bool) {
+    async fn send_all(&mut self, stop: bool) {
         let begun = self.clock.now();
         let files = match self.folder.files() {
             Ok(files) => files,
@@ -100,11 +105,11 @@ impl Sending {
         };
         let count = files.len();
         for (sent, file) in files.into_iter().enumerate() {
-            let done = self.send(&file);
+            let done = self.send(&file).await;
             if let Err(why) = &done {
                 self.failed(why);
             }
-            if done.is_err() || (stop && self.clock.now().since(begun) >= PARTING) {
+            if done.is_err() || (stop && self.is_late(begun)) {
                 if stop {
                     let left = count - sent;
                     self.log.warning(&format!("{left} files of the archive are sent at the next start"));
@@ -115,7 +120,7 @@ impl Sending {
         self.folder.tidy(begun);
     }
 
-    fn send(&mut self, file: &Path) -> Result<(), String> {
+    async fn send(&mut self, file: &Path) -> Result<(), String> {
         let key = self.key(file)?;
         let bytes = match fs::read(file) {
             Ok(bytes) => Bytes::from(bytes),
@@ -124,7 +129,16 @@ impl Sending {
             Err(error) => return Err(format!("{}: {error}", file.display())),
         };
         let begun = self.clock.now();
-        self.runtime.block_on(self.bucket.put(&key, bytes))?;
+        let mut told = self.told.clone();
+        let overdue = async {
+            // Nothing is ever said but that it is over.
+            let _ = told.changed().await;
+            tokio::time::sleep(PARTING).await;
+        };
+        tokio::select! {
+            put = self.bucket.put(&key, bytes) => put?,
+            () = overdue => return Err("the server stops".to_owned()),
+        }
         if self.breaker.succeeded(self.clock.now().since(begun)) {
             self.changed(ComponentState::Up, "files arrive again");
         }
@@ -135,6 +149,10 @@ impl Sending {
             }
             _ => Ok(()),
         }
+    }
+
+    fn is_late(&self, begun: Timestamp) -> bool {
+        u128::from(self.clock.now().since(begun).as_micros()) >= PARTING.as_micros()
     }
 
     fn key(&self, file: &Path) -> Result<String, String> {

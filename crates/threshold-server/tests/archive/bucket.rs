@@ -91,6 +91,18 @@ async fn what_waits_is_bounded_and_what_is_lost_is_counted() {
     server.hears("\"alert\":\"archive-dropping\"", 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_never_answers_does_not_keep_the_server() {
+    let (silent, data) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Folder::new());
+    let door = Door::before(silent.local_addr().unwrap(), true).await;
+    let mut server = server(&door, &data, "");
+    ask(&server, 2).await;
+    server.signal("TERM");
+    assert!(server.ends().success(), "{}", server.said());
+    assert!(server.said().contains("are sent at the next start"), "{}", server.said());
+    assert_eq!(read(&data.path().join("archive-spool"))["requests"], 6);
+}
+
 /// Decisions are as they were.
 async fn ask_again(server: &Server) {
     let client = crate::support::client::Client::from(server.gateway, [127, 0, 4, 1]);
