@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use threshold::node::{Breaker, BreakerSettings, ComponentState};
 use threshold::{Clock as _, Span, SystemClock, Timestamp};
-use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::bucket::{Bucket, BucketPlace};
