@@ -15,7 +15,7 @@ use threshold::{Clock as _, Span, SystemClock, Timestamp};
 use tokio::sync::watch;
 
 use super::bucket::{Bucket, BucketPlace};
-use super::folder::Folder;
+use super::folder::{ENDING, Folder, ROWS, keys_before};
 use crate::health::Health;
 use crate::log::Log;
 
@@ -26,6 +26,10 @@ const PARTING: Duration = Duration::from_secs(5);
 /// The fewest and the longest that a bucket which fails is left alone: it is far away, and nobody waits for it.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, open: Span::from_secs(2), probe: Span::from_secs(5) };
+
+/// How often objects that are too old are looked for, and how many are removed then at most.
+const FORGET: Span = Span::HOUR;
+const FORGOTTEN: usize = 1_000;
 
 /// Files on their way.
 pub(super) struct Upload {
@@ -39,6 +43,9 @@ struct Sending {
     bucket: Bucket,
     shown: String,
     told: watch::Receiver<()>,
+    /// How long objects are kept, and when those that are too old were removed.
+    keep: Span,
+    forgot: Option<Timestamp>,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -48,7 +55,7 @@ struct Sending {
 impl Upload {
     pub(super) fn start(
         place: &BucketPlace,
-        folder: Folder,
+        (folder, keep): (Folder, Span),
         (log, health): (&Arc<Log>, &Arc<Health>),
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
@@ -59,6 +66,8 @@ impl Upload {
             bucket: Bucket::new(place)?,
             shown: place.to_string(),
             told,
+            keep,
+            forgot: None,
             breaker: Breaker::new(BREAKER),
             clock: SystemClock::new(),
             log: Arc::clone(log),
@@ -117,6 +126,40 @@ impl Sending {
             }
         }
         self.folder.tidy(begun);
+        // What cannot be reached is not asked for more.
+        if count > 0 && !stop && self.forgot.is_none_or(|before| begun.since(before) >= FORGET) {
+            self.forgot = Some(begun);
+            self.forget(begun).await;
+        }
+    }
+
+    /// Removes what is too old, unless the server stops.
+    async fn forget(&self, now: Timestamp) {
+        let mut told = self.told.clone();
+        let removed = tokio::select! {
+            removed = self.try_forget(now) => removed,
+            _ = told.changed() => return,
+        };
+        match removed {
+            Ok(0) => {}
+            Ok(objects) => self.log.debug(&format!("the archive forgot {objects} objects")),
+            Err(why) => {
+                self.log
+                    .warning(&format!("the archive could not remove what is too old: {}: {why}", self.shown));
+            }
+        }
+    }
+
+    async fn try_forget(&self, now: Timestamp) -> Result<usize, String> {
+        let before = keys_before(now.minus(self.keep));
+        let mut old = self.bucket.list(&format!("{ROWS}/"), "", Some(&before)).await?;
+        // Others may keep things there, too.
+        old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
+        old.truncate(FORGOTTEN);
+        for key in &old {
+            self.bucket.delete(key).await?;
+        }
+        Ok(old.len())
     }
 
     async fn send(&mut self, file: &Path) -> Result<(), String> {

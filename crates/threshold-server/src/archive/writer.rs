@@ -90,7 +90,9 @@ impl Archive {
         let usage = Arc::new(Usage::new(COUNTED));
         let (stop, told) = channel();
         let folder = Folder::new(settings.folder.clone());
-        let upload = settings.bucket.as_ref().map(|(place, _)| Upload::start(place, folder, (log, health)));
+        let keep = settings.keep;
+        let bucket = settings.bucket.as_ref();
+        let upload = bucket.map(|(place, _)| Upload::start(place, (folder, keep), (log, health)));
         let upload = upload.transpose()?;
         let mut writer = Writer::new(settings, &usage, (log, health));
         let events = Arc::clone(&writer.events);

@@ -92,6 +92,27 @@ async fn what_waits_is_bounded_and_what_is_lost_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_old_is_removed_and_nothing_else() {
+    let (s3, data) = (S3::start().await, Folder::new());
+    let old = ["2020-01-01/00/1-a.parquet", "2020-01-01/23/events-2-a.parquet", "2021-12-31/05/3-b.parquet"];
+    let others = ["2020-01-01/00/notes.txt", "notes/4-c.parquet"];
+    let key = |name: &str| format!("some/prefix/analytics/rate-limits/{name}");
+    old.iter().chain(&others).for_each(|name| s3.put(&key(name)));
+    s3.put("some/prefix/0.parquet");
+    let door = Door::before(s3.address, true).await;
+    let server = server(&door, &data, "");
+    ask(&server, 1).await;
+    until("the old ones are gone", || {
+        !s3.keys().iter().any(|have| old.iter().any(|name| *have == key(name)))
+    })
+    .await;
+    let keys = s3.keys();
+    assert!(others.iter().all(|name| keys.contains(&key(name))), "{keys:?}");
+    assert!(keys.contains(&"some/prefix/0.parquet".to_owned()), "{keys:?}");
+    assert_eq!(server.count("could not remove"), 0, "{}", server.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_that_never_answers_does_not_keep_the_server() {
     let (silent, data) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Folder::new());
     let door = Door::before(silent.local_addr().unwrap(), true).await;
