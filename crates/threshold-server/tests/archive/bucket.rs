@@ -4,6 +4,7 @@ use threshold_testkit::folder::Folder;
 
 use super::programs::{SECRET, ask, policy, read, requests, until};
 use super::s3::{BUCKET, CREDENTIALS, Door, S3};
+use crate::support::client::Client;
 use crate::support::server::Server;
 
 const PLACE: &str = "s3://observatory/some/prefix";
@@ -51,7 +52,7 @@ async fn what_an_outage_and_a_crash_leave_behind_is_sent_at_the_next_start() {
     until("the first rows arrive", || read(s3.objects().path())["requests"] == 9).await;
     door.set(false);
     for last in 1..=5 {
-        crate::support::client::Client::from(first.gateway, [127, 0, 3, last]).get("/").await;
+        Client::from(first.gateway, [127, 0, 3, last]).get("/").await;
     }
     first.hears("\"component\":\"archive\"", 1);
     assert!(first.said().contains("\"state\":\"down\""), "{}", first.said());
@@ -126,7 +127,7 @@ async fn a_bucket_that_never_answers_does_not_keep_the_server() {
 
 /// Decisions are as they were.
 async fn ask_again(server: &Server) {
-    let client = crate::support::client::Client::from(server.gateway, [127, 0, 4, 1]);
+    let client = Client::from(server.gateway, [127, 0, 4, 1]);
     assert_eq!(
         [client.get("/").await.status, client.get("/").await.status].map(|status| status.as_u16()),
         [200, 429]
