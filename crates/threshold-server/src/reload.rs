@@ -184,7 +184,9 @@ impl Source {
         let tls = policy.gateway.as_ref().and_then(|gateway| gateway.tls.as_ref());
         let named =
             tls.into_iter().flat_map(|tls| [&tls.certificate.value, &tls.key.value]).map(PathBuf::from);
-        self.file.iter().cloned().chain(named).collect()
+        let hooks = policy.alerts.iter().flat_map(|alerts| &alerts.webhook);
+        let secrets = hooks.filter_map(|hook| Some(PathBuf::from(&hook.secret_file.as_ref()?.value)));
+        self.file.iter().cloned().chain(named).chain(secrets).collect()
     }
 
     /// Reads the policy, and works out all that can fail about it.

@@ -54,7 +54,11 @@ impl Alerts {
             |error: std::io::Error| format!("alerts: no thread could be started: {error}; try again");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let log = Arc::clone(log);
-        let run = move || runtime.block_on(run(told, readings, log));
+        let run = move || {
+            runtime.block_on(run(told, readings, log));
+            // A name that is being resolved may take its time; nobody waits for it.
+            runtime.shutdown_background();
+        };
         let thread = std::thread::Builder::new().name("alerts".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { settings, thread })
     }

@@ -88,9 +88,21 @@ impl Bucket {
         self.ask(Method::GET, url.as_str(), Bytes::new(), LONGEST_OBJECT).await
     }
 
-    /// The keys that begin with `folder` and come after `after`, in order.
-    pub(super) async fn list(&self, folder: &str, after: &str) -> Result<Vec<String>, String> {
-        let (mut keys, mut next) = (Vec::new(), None::<String>);
+    /// Removes the object at `key`.
+    pub(super) async fn delete(&self, key: &str) -> Result<(), String> {
+        let key = format!("{}{key}", self.prefix);
+        let url = self.bucket.delete_object(Some(&self.credentials), &key).sign(SIGNED_FOR);
+        self.ask(Method::DELETE, url.as_str(), Bytes::new(), LONGEST_LISTING).await.map(|_| ())
+    }
+
+    /// The keys that begin with `folder`, come after `after` and before `before`, in order.
+    pub(super) async fn list(
+        &self,
+        folder: &str,
+        after: &str,
+        before: Option<&str>,
+    ) -> Result<Vec<String>, String> {
+        let (mut keys, mut next) = (Vec::<String>::new(), None::<String>);
         loop {
             let mut list = self.bucket.list_objects_v2(Some(&self.credentials));
             list.with_prefix(format!("{}{folder}", self.prefix));
@@ -105,6 +117,12 @@ impl Bucket {
             let own = |key: String| Some(key.strip_prefix(&self.prefix)?.to_owned());
             keys.extend(listing.contents.into_iter().filter_map(|object| own(object.key)));
             next = listing.next_continuation_token;
+            if let Some(before) = before {
+                let read = keys.len();
+                keys.truncate(keys.partition_point(|key| key.as_str() < before));
+                // They come in order: all others are later.
+                next = next.filter(|_| keys.len() == read);
+            }
             if next.is_none() {
                 return Ok(keys);
             }

@@ -20,7 +20,7 @@ pub(crate) fn fetch(place: &BucketPlace, since: Timestamp, scratch: PathBuf) -> 
     let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}; try again"))?;
     let unread = |why| format!("{place}: {why}");
     let earliest = format!("{ROWS}/{}", Hour::before(since).path().display());
-    let keys = runtime.block_on(bucket.list(&format!("{ROWS}/"), &earliest)).map_err(unread)?;
+    let keys = runtime.block_on(bucket.list(&format!("{ROWS}/"), &earliest, None)).map_err(unread)?;
     let is_rows = |key: &&String| !key.rsplit('/').next().unwrap_or_default().starts_with(EVENTS);
     let keys: Vec<&String> = keys.iter().filter(is_rows).collect();
     for keys in keys.chunks(AT_ONCE) {

@@ -63,6 +63,11 @@ impl Hour {
     }
 }
 
+/// Before which of a bucket's keys everything is older than `oldest`.
+pub(super) fn keys_before(oldest: Timestamp) -> String {
+    format!("{ROWS}/{}", day(oldest))
+}
+
 /// The day of an instant, such as 2026-03-01.
 pub(crate) fn day(at: Timestamp) -> String {
     at.to_string().get(..10).unwrap_or_default().to_owned()

@@ -6,32 +6,35 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use threshold::node::{Breaker, BreakerSettings, ComponentState};
-use threshold::{Clock as _, Span, SystemClock};
-use tokio::runtime::Runtime;
+use threshold::{Clock as _, Span, SystemClock, Timestamp};
+use tokio::sync::watch;
 
 use super::bucket::{Bucket, BucketPlace};
-use super::folder::Folder;
+use super::folder::{ENDING, Folder, ROWS, keys_before};
 use crate::health::Health;
 use crate::log::Log;
 
 /// How often the thread looks whether there is something to send.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long it may go on sending when the server stops.
-const PARTING: Span = Span::from_secs(5);
+/// How long a file may still take when the server stops, and how long it may go on with others.
+const PARTING: Duration = Duration::from_secs(5);
 /// The fewest and the longest that a bucket which fails is left alone: it is far away, and nobody waits for it.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, open: Span::from_secs(2), probe: Span::from_secs(5) };
 
+/// How often objects that are too old are looked for, and how many are removed then at most.
+const FORGET: Span = Span::HOUR;
+const FORGOTTEN: usize = 1_000;
+
 /// Files on their way.
 pub(super) struct Upload {
     /// Dropped, it has the thread send what there is and end.
-    stop: Sender<()>,
+    stop: watch::Sender<()>,
     thread: JoinHandle<()>,
 }
 
@@ -39,7 +42,10 @@ struct Sending {
     folder: Folder,
     bucket: Bucket,
     shown: String,
-    runtime: Runtime,
+    told: watch::Receiver<()>,
+    /// How long objects are kept, and when those that are too old were removed.
+    keep: Span,
+    forgot: Option<Timestamp>,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -49,22 +55,29 @@ struct Sending {
 impl Upload {
     pub(super) fn start(
         place: &BucketPlace,
-        folder: Folder,
+        (folder, keep): (Folder, Span),
         (log, health): (&Arc<Log>, &Arc<Health>),
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (stop, told) = watch::channel(());
         let mut sending = Sending {
             folder,
             bucket: Bucket::new(place)?,
             shown: place.to_string(),
-            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?,
+            told,
+            keep,
+            forgot: None,
             breaker: Breaker::new(BREAKER),
             clock: SystemClock::new(),
             log: Arc::clone(log),
             health: Arc::clone(health),
         };
-        let (stop, told) = channel();
-        let run = move || sending.run(&told);
+        let run = move || {
+            runtime.block_on(sending.run());
+            // A name that is being resolved may take its time; nobody waits for it.
+            runtime.shutdown_background();
+        };
         let thread =
             std::thread::Builder::new().name("archive-upload".to_owned()).spawn(run).map_err(failed)?;
         Ok(Self { stop, thread })
@@ -79,11 +92,11 @@ impl Upload {
 }
 
 impl Sending {
-    fn run(&mut self, told: &Receiver<()>) {
+    async fn run(&mut self) {
         loop {
-            let stop = told.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout);
+            let stop = tokio::time::timeout(LOOK, self.told.changed()).await.is_ok();
             if stop || self.breaker.admits(self.clock.now()) {
-                self.send_all(stop);
+                self.send_all(stop).await;
             }
             if stop {
                 return;
@@ -92,7 +105,7 @@ impl Sending {
     }
 
     /// Sends every file, until one fails.
-    fn send_all(&mut self, stop: bool) {
+    async fn send_all(&mut self, stop: bool) {
         let begun = self.clock.now();
         let files = match self.folder.files() {
             Ok(files) => files,
@@ -100,11 +113,11 @@ impl Sending {
         };
         let count = files.len();
         for (sent, file) in files.into_iter().enumerate() {
-            let done = self.send(&file);
+            let done = self.send(&file).await;
             if let Err(why) = &done {
                 self.failed(why);
             }
-            if done.is_err() || (stop && self.clock.now().since(begun) >= PARTING) {
+            if done.is_err() || (stop && self.is_late(begun)) {
                 if stop {
                     let left = count - sent;
                     self.log.warning(&format!("{left} files of the archive are sent at the next start"));
@@ -113,9 +126,43 @@ impl Sending {
             }
         }
         self.folder.tidy(begun);
+        // What cannot be reached is not asked for more.
+        if count > 0 && !stop && self.forgot.is_none_or(|before| begun.since(before) >= FORGET) {
+            self.forgot = Some(begun);
+            self.forget(begun).await;
+        }
     }
 
-    fn send(&mut self, file: &Path) -> Result<(), String> {
+    /// Removes what is too old, unless the server stops.
+    async fn forget(&self, now: Timestamp) {
+        let mut told = self.told.clone();
+        let removed = tokio::select! {
+            removed = self.try_forget(now) => removed,
+            _ = told.changed() => return,
+        };
+        match removed {
+            Ok(0) => {}
+            Ok(objects) => self.log.debug(&format!("the archive forgot {objects} objects")),
+            Err(why) => {
+                self.log
+                    .warning(&format!("the archive could not remove what is too old: {}: {why}", self.shown));
+            }
+        }
+    }
+
+    async fn try_forget(&self, now: Timestamp) -> Result<usize, String> {
+        let before = keys_before(now.minus(self.keep));
+        let mut old = self.bucket.list(&format!("{ROWS}/"), "", Some(&before)).await?;
+        // Others may keep things there, too.
+        old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
+        old.truncate(FORGOTTEN);
+        for key in &old {
+            self.bucket.delete(key).await?;
+        }
+        Ok(old.len())
+    }
+
+    async fn send(&mut self, file: &Path) -> Result<(), String> {
         let key = self.key(file)?;
         let bytes = match fs::read(file) {
             Ok(bytes) => Bytes::from(bytes),
@@ -124,7 +171,16 @@ impl Sending {
             Err(error) => return Err(format!("{}: {error}", file.display())),
         };
         let begun = self.clock.now();
-        self.runtime.block_on(self.bucket.put(&key, bytes))?;
+        let mut told = self.told.clone();
+        let overdue = async {
+            // Nothing is ever said but that it is over.
+            let _ = told.changed().await;
+            tokio::time::sleep(PARTING).await;
+        };
+        tokio::select! {
+            put = self.bucket.put(&key, bytes) => put?,
+            () = overdue => return Err("the server stops".to_owned()),
+        }
         if self.breaker.succeeded(self.clock.now().since(begun)) {
             self.changed(ComponentState::Up, "files arrive again");
         }
@@ -135,6 +191,10 @@ impl Sending {
             }
             _ => Ok(()),
         }
+    }
+
+    fn is_late(&self, begun: Timestamp) -> bool {
+        u128::from(self.clock.now().since(begun).as_micros()) >= PARTING.as_micros()
     }
 
     fn key(&self, file: &Path) -> Result<String, String> {

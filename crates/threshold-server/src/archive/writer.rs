@@ -127,10 +127,10 @@ impl Archive {
         health.archive(false);
         let usage = Arc::new(Usage::new(COUNTED));
         let (told, listening) = channel();
-        let folder = settings.folder.clone();
-        let upload = settings.bucket.as_ref();
-        let upload =
-            upload.map(|(place, _)| Upload::start(place, Folder::new(folder.clone()), (log, health)));
+        let (folder, keep) = (settings.folder.clone(), settings.keep);
+        let bucket = settings.bucket.as_ref();
+        let start = |place| Upload::start(place, (Folder::new(folder.clone()), keep), (log, health));
+        let upload = bucket.map(|(place, _)| start(place));
         let upload = upload.transpose()?;
         let mut writer = Writer::new(settings, &usage, (log, health));
         let (events, breaker) = (Arc::clone(&writer.events), Arc::clone(&writer.breaker));

@@ -4,6 +4,7 @@ use threshold_testkit::folder::Folder;
 
 use super::programs::{SECRET, ask, policy, read, requests, until};
 use super::s3::{BUCKET, CREDENTIALS, Door, S3};
+use crate::support::client::Client;
 use crate::support::server::Server;
 
 const PLACE: &str = "s3://observatory/some/prefix";
@@ -51,7 +52,7 @@ async fn what_an_outage_and_a_crash_leave_behind_is_sent_at_the_next_start() {
     until("the first rows arrive", || read(s3.objects().path())["requests"] == 9).await;
     door.set(false);
     for last in 1..=5 {
-        crate::support::client::Client::from(first.gateway, [127, 0, 3, last]).get("/").await;
+        Client::from(first.gateway, [127, 0, 3, last]).get("/").await;
     }
     first.hears("\"component\":\"archive\"", 1);
     assert!(first.said().contains("\"state\":\"down\""), "{}", first.said());
@@ -91,9 +92,42 @@ async fn what_waits_is_bounded_and_what_is_lost_is_counted() {
     server.hears("\"alert\":\"archive-dropping\"", 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_old_is_removed_and_nothing_else() {
+    let (s3, data) = (S3::start().await, Folder::new());
+    let old = ["2020-01-01/00/1-a.parquet", "2020-01-01/23/events-2-a.parquet", "2021-12-31/05/3-b.parquet"];
+    let others = ["2020-01-01/00/notes.txt", "notes/4-c.parquet"];
+    let key = |name: &str| format!("some/prefix/analytics/rate-limits/{name}");
+    old.iter().chain(&others).for_each(|name| s3.put(&key(name)));
+    s3.put("some/prefix/0.parquet");
+    let door = Door::before(s3.address, true).await;
+    let server = server(&door, &data, "");
+    ask(&server, 1).await;
+    until("the old ones are gone", || {
+        !s3.keys().iter().any(|have| old.iter().any(|name| *have == key(name)))
+    })
+    .await;
+    let keys = s3.keys();
+    assert!(others.iter().all(|name| keys.contains(&key(name))), "{keys:?}");
+    assert!(keys.contains(&"some/prefix/0.parquet".to_owned()), "{keys:?}");
+    assert_eq!(server.count("could not remove"), 0, "{}", server.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_never_answers_does_not_keep_the_server() {
+    let (silent, data) = (tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(), Folder::new());
+    let door = Door::before(silent.local_addr().unwrap(), true).await;
+    let mut server = server(&door, &data, "");
+    ask(&server, 2).await;
+    server.signal("TERM");
+    assert!(server.ends().success(), "{}", server.said());
+    assert!(server.said().contains("are sent at the next start"), "{}", server.said());
+    assert_eq!(read(&data.path().join("archive-spool"))["requests"], 6);
+}
+
 /// Decisions are as they were.
 async fn ask_again(server: &Server) {
-    let client = crate::support::client::Client::from(server.gateway, [127, 0, 4, 1]);
+    let client = Client::from(server.gateway, [127, 0, 4, 1]);
     assert_eq!(
         [client.get("/").await.status, client.get("/").await.status].map(|status| status.as_u16()),
         [200, 429]

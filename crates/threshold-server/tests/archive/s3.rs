@@ -50,6 +50,11 @@ impl S3 {
         self.run(line, Path::new("."))
     }
 
+    /// Puts an object of a few bytes at `key`.
+    pub(super) fn put(&self, key: &str) {
+        self.python(&format!("s3.put_object(Bucket=bucket, Key='{key}', Body=b'bytes')"));
+    }
+
     /// All keys of the bucket.
     pub(super) fn keys(&self) -> Vec<String> {
         let listed =

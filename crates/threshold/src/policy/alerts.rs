@@ -102,7 +102,7 @@ words! {
         Lockouts = "lockouts",
         /// Strikes, of whatever kind.
         Violations = "violations",
-        /// Strikes that led to a warning and no more.
+        /// Strikes that led to no shadow and no ban.
         Warnings = "warnings",
         /// Decisions, whatever they were.
         Decisions = "decisions",
