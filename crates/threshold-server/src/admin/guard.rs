@@ -68,7 +68,7 @@ impl Guard {
     }
 
     /// Whether somebody at `peer` may read what is open to this machine and needs a token elsewhere, such as metrics.
-    #[allow(dead_code, reason = "metrics are on their way")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "for metrics, which come next"))]
     pub(super) fn admit_near(&self, peer: IpAddr, headers: &HeaderMap) -> Result<(), Refused> {
         if peer.is_loopback() {
             return Ok(());
@@ -185,6 +185,20 @@ mod tests {
         ] {
             assert!(!ask(host, None), "{host}");
         }
+    }
+
+    #[test]
+    fn this_machine_may_look_without_a_token_and_others_may_not() {
+        let folder = threshold_testkit::folder::Folder::new();
+        let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
+        let guard = Guard::new(tokens).unwrap();
+        let mut headers = HeaderMap::new();
+        let far = IpAddr::from([192, 0, 2, 7]);
+        assert!(guard.admit_near(IpAddr::from([127, 0, 0, 1]), &headers).is_ok());
+        assert!(guard.admit_near(far, &headers).is_err_and(|refused| refused.status() == 401));
+        let token = format!("Bearer {}", made.unwrap().token);
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&token).unwrap());
+        assert!(guard.admit_near(far, &headers).is_ok());
     }
 
     #[test]

@@ -377,7 +377,7 @@ mod tests {
         let names: Vec<_> =
             hours.iter().map(|hour| hour.strip_prefix(writer.folder.path()).unwrap()).collect();
         let wanted = ["2023-11-14/21", "2023-11-14/22", "2023-11-14/23"];
-        assert_eq!(names, wanted.map(|hour| std::path::Path::new("analytics/rate-limits").join(hour)));
+        assert_eq!(names, wanted.map(|hour| Path::new("analytics/rate-limits").join(hour)));
         let later = writer.folder.hours(Timestamp::from_micros(1_700_006_400_000_000)).unwrap();
         assert_eq!(later, hours[2..], "only those that may have something after that");
     }
