@@ -12,6 +12,7 @@
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `admin`, `health` | how the server is, and what operators change while it runs |
+//! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
@@ -42,6 +43,7 @@ mod listening;
 mod log;
 mod output;
 mod reload;
+mod remote;
 mod resp;
 mod rls;
 mod source;
@@ -86,6 +88,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
+            Command::Status(status) => commands::status(&status, &mut output),
+            Command::Audit(audit) => commands::audit(&audit, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),
