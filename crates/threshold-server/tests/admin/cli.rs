@@ -57,7 +57,7 @@ async fn bans_lockouts_and_overrides_work_on_a_running_server() {
         (told.status.code().unwrap(), said)
     };
     assert_eq!(run("bans add --address 127.0.0.1 --for 24h --reason scraping").0, 0);
-    assert_eq!(operated.status().await, 403);
+    assert_eq!(operated.status().await, 429);
     let (_, listed) = run("bans list --json --address 127.0.0.1");
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((&listed[0]["in_force"], &listed[0]["operator"]), (&true.into(), &"environment".into()));

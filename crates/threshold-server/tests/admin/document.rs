@@ -7,7 +7,7 @@ use threshold_testkit::folder::Folder;
 
 use super::common::{Operated, TOKEN};
 
-const POLICY: &str = "[identity]\nunknown_tier = \"free\"\n[tiers.free]\njobs = \"1000/day\"\n[tiers.paid]\njobs = \"2000/day\"\n\
+const POLICY: &str = "[identity]\ntenant = { header = \"x-tenant\" }\nunknown_tier = \"free\"\n[tiers.free]\njobs = \"1000/day\"\n[tiers.paid]\njobs = \"2000/day\"\n\
     [[limit]]\nid = \"api\"\nlayer = \"edge\"\nrate = \"1000/min\"\n\
     [[limit]]\nid = \"jobs\"\nlayer = \"tenant\"\ncategory = \"jobs\"\n";
 

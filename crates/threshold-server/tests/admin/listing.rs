@@ -42,7 +42,7 @@ async fn pages_go_on_where_the_last_ended_and_miss_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn violations_and_standings_are_told() {
-    let operated = Operated::start(&format!("{POLICY}[abuse]\n"));
+    let operated = Operated::start(&format!("{POLICY}[ladder]\n"));
     for _ in 0..4 {
         operated.status().await;
     }

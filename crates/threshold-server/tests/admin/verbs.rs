@@ -21,7 +21,7 @@ async fn a_ban_refuses_the_next_request_and_lifting_it_lets_the_next_pass() {
     let ban = json!({ "client": "127.0.0.1", "for": "1h", "reason": "scraping" }).to_string();
     let imposed = operated.told("POST", "sanctions", &ban).await;
     assert_eq!((&imposed["changed"], &imposed["sanctions"][0]["kind"]), (&json!(true), &json!("ban")));
-    assert_eq!(operated.status().await, 403);
+    assert_eq!(operated.status().await, 429);
     let again = operated.told("POST", "sanctions", &ban.replace("1h", "1min")).await;
     assert_eq!(again["changed"], false, "nothing is shortened");
     let standing = operated.told("GET", "standing/127.0.0.1", "").await;
