@@ -120,18 +120,9 @@ impl App {
             Some(address) => Some(start_rls(bind("rls", address).await?, config, (&engine, &health))?),
             None => None,
         };
-        let (reloads, asked) = mpsc::channel(1);
-        let of = (config.file.as_deref(), &*config.settings.data_dir);
-        let policy = Arc::new(PolicyDesk::new(of, &config.policy, reloads));
+        let (desk, asked) = desk(config, (&engine, &health, &log), (stores, archive.as_ref()));
         if let Some(admin) = &admin {
-            admin.open(Arc::new(Admin {
-                engine: Arc::clone(&engine),
-                health: Arc::clone(&health),
-                log: Arc::clone(&log),
-                stores,
-                archive: archive.as_ref().map(Archive::handle),
-                policy: Arc::clone(&policy),
-            }));
+            admin.open(Arc::clone(&desk));
         }
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
@@ -145,6 +136,7 @@ impl App {
         let gateway = gateway.map(|(gateway, _)| gateway);
         health.policy();
         health.started();
+        let policy = Arc::clone(&desk.policy);
         Ok(Self { engine, gateway, api, resp, rls, health, log, policy, asked, archive, upstream, surfaces })
     }
 
@@ -223,6 +215,25 @@ async fn start_admin(
     }
     let listener = admin::Listener::start(bind("admin", address).await?, health, tokens)?;
     Ok((Some(listener), made.map(|made| made.token)))
+}
+
+/// What operators work on, and what they ask the main loop for.
+fn desk(
+    config: &ServerConfig,
+    (engine, health, log): (&Arc<Engine>, &Arc<Health>, &Arc<Log>),
+    (stores, archive): (Stores, Option<&Archive>),
+) -> (Arc<Admin>, mpsc::Receiver<Reload>) {
+    let (reloads, asked) = mpsc::channel(1);
+    let of = (config.file.as_deref(), &*config.settings.data_dir);
+    let admin = Admin {
+        engine: Arc::clone(engine),
+        health: Arc::clone(health),
+        log: Arc::clone(log),
+        stores,
+        archive: archive.map(Archive::handle),
+        policy: Arc::new(PolicyDesk::new(of, &config.policy, reloads)),
+    };
+    (Arc::new(admin), asked)
 }
 
 fn start_rls(

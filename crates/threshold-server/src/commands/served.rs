@@ -224,7 +224,7 @@ fn encoded(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                made.push(char::from(byte))
+                made.push(char::from(byte));
             }
             byte => {
                 let _ = write!(made, "%{byte:02X}");
