@@ -196,3 +196,45 @@ async fn explaining_charges_nothing() {
     operated.told("POST", "sanctions", r#"{"client": "127.0.0.1", "for": "1h", "reason": "why"}"#).await;
     assert_eq!(operated.told("POST", "explain", asked).await["refused"], "banned");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_tenants_begin_anew_each_by_itself() {
+    let operated = Operated::start(
+        "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\ntenant = { header = \"x-tenant\" }\nuser = { header = \"x-user\" }\n\
+         [tenants]\nacme = \"free\"\n[tiers.free]\njobs = \"3/day\"\n\
+         [[limit]]\nid = \"jobs\"\nlayer = \"tenant\"\ncategory = \"jobs\"\n\
+         [[limit]]\nid = \"people\"\nlayer = \"user\"\nrate = \"1/day\"\nblock_for = \"1h\"\n",
+    );
+    let ask = async || {
+        let headers = [("x-tenant", "acme"), ("x-user", "alice")];
+        let answer = operated.asker.send(operated.asker.request("GET", "/", &headers, "")).await;
+        (answer.status.as_u16(), answer.header("content-type") == "application/problem+json")
+    };
+    let reset = async |client: &str| {
+        let body = json!({ "clientId": client }).to_string();
+        operated.told("POST", "reset-limits", &body).await["limits"].clone()
+    };
+    assert_eq!((ask().await.0, ask().await.0), (200, 429), "once a day");
+    assert_eq!((reset("bob").await, ask().await.0), (json!(["people"]), 429), "somebody else");
+    assert_eq!(
+        (reset("alice").await, ask().await.0),
+        (json!(["people"]), 429),
+        "without the tenant it is another user"
+    );
+    for _ in 0..2 {
+        assert_eq!(
+            (reset("acme/alice").await, ask().await.0),
+            (json!(["people"]), 200),
+            "its gate is open, too"
+        );
+        assert_eq!(ask().await.0, 429);
+    }
+    assert_eq!(
+        (reset("acme/alice").await, ask().await),
+        (json!(["people"]), (429, true)),
+        "the tenant has used all"
+    );
+    assert_eq!(reset("tenant:acme").await, json!(["jobs"]));
+    reset("acme/alice").await;
+    assert_eq!(ask().await.0, 200);
+}
