@@ -138,20 +138,10 @@ impl App {
         let of = (&engine, &health, &stores);
         let metrics = watching.metrics(of, gateway.as_ref().map(|(gateway, _)| gateway), archive.as_ref());
         let metrics = Arc::new(metrics);
-        let (reloads, asked) = mpsc::channel(1);
-        let of = (config.file.as_deref(), &*config.settings.data_dir);
-        let policy = Arc::new(PolicyDesk::new(of, &config.policy, reloads));
+        let (desk, asked) =
+            desk(config, (&engine, &health, &log), (stores, archive.as_ref()), Arc::clone(&metrics));
         if let Some(admin) = &admin {
-            admin.open(Arc::new(Admin {
-                engine: Arc::clone(&engine),
-                health: Arc::clone(&health),
-                log: Arc::clone(&log),
-                stores,
-                archive: archive.as_ref().map(Archive::handle),
-                policy: Arc::clone(&policy),
-                metrics: Arc::clone(&metrics),
-                live: Arc::clone(log.live()),
-            }));
+            admin.open(Arc::clone(&desk));
         }
         let surfaces = Surfaces {
             gateway: gateway.as_ref().map(|(gateway, secure)| (gateway.address(), *secure)),
@@ -166,6 +156,7 @@ impl App {
         let alerts = start_alerts(config, &metrics, &log)?;
         health.policy();
         health.started();
+        let policy = Arc::clone(&desk.policy);
         let app = Self {
             engine,
             gateway,
@@ -259,6 +250,28 @@ fn start_admin(
     }
     let listener = admin::Listener::start(bind("admin", address)?, health, tokens)?;
     Ok((Some(listener), made.map(|made| made.token)))
+}
+
+/// What operators work on, and what they ask the main loop for.
+fn desk(
+    config: &ServerConfig,
+    (engine, health, log): (&Arc<Engine>, &Arc<Health>, &Arc<Log>),
+    (stores, archive): (Stores, Option<&Archive>),
+    metrics: Arc<Metrics>,
+) -> (Arc<Admin>, mpsc::Receiver<Reload>) {
+    let (reloads, asked) = mpsc::channel(1);
+    let of = (config.file.as_deref(), &*config.settings.data_dir);
+    let admin = Admin {
+        engine: Arc::clone(engine),
+        health: Arc::clone(health),
+        log: Arc::clone(log),
+        stores,
+        archive: archive.map(Archive::handle),
+        policy: Arc::new(PolicyDesk::new(of, &config.policy, reloads)),
+        metrics,
+        live: Arc::clone(log.live()),
+    };
+    (Arc::new(admin), asked)
 }
 
 fn start_rls(

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod admin;
 mod analytics;
 mod bans;
 mod common;
@@ -16,9 +17,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use admin::{AdminPlace, Audit, Status};
 pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
-pub(crate) use common::{Place, Whom};
+pub(crate) use common::{Place, Served, Whom};
 pub(crate) use doctor::Doctor;
 pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use import::{Import, ImportEnvoy};
@@ -54,7 +56,10 @@ Examples:
   threshold lockouts lift --account alice@example.com
   threshold overrides add launch --limit api --rate 500/min --for 7d
   threshold overrides list                 which limits have other rates for the time being
-  threshold analytics rates --archive archive   how much each limit was used, by day";
+  threshold analytics rates --archive archive   how much each limit was used, by day
+  threshold token create --scope read --name grafana    a token for the admin API
+  threshold status                         how the parts of a running server are
+  threshold audit                          who changed what on it";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -86,6 +91,10 @@ pub(crate) enum Command {
     /// List, set and remove other rates for limits.
     #[command(subcommand)]
     Overrides(Overrides),
+    /// Say how the parts of a running server are.
+    Status(Status),
+    /// Say who changed what on a running server.
+    Audit(Audit),
     /// Make, list and revoke tokens for the admin API.
     #[command(subcommand)]
     Token(Token),

@@ -1,5 +1,6 @@
 //! What is done for each command.
 
+mod admin;
 mod analytics;
 mod bans;
 mod check;
@@ -12,8 +13,10 @@ mod lockouts;
 mod overrides;
 mod schema;
 mod serve;
+mod served;
 mod token;
 
+pub(crate) use admin::{audit, status};
 pub(crate) use analytics::{Counts, Scale, analytics, average, count_clients, count_rates};
 pub(crate) use bans::bans;
 pub(crate) use check::{broken_report, check, report_of as report};

@@ -14,6 +14,7 @@
 //! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
 //! | `outbound` | requests that the server makes by itself |
 //! | `admin`, `health` | how the server is, and what operators change while it runs |
+//! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
@@ -48,6 +49,7 @@ mod metrics;
 mod outbound;
 mod output;
 mod reload;
+mod remote;
 mod resp;
 mod rls;
 mod source;
@@ -93,6 +95,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Lockouts(lockouts) => commands::lockouts(&lockouts, &mut output),
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
+            Command::Status(status) => commands::status(&status, &mut output),
+            Command::Audit(audit) => commands::audit(&audit, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),

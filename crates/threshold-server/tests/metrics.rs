@@ -279,7 +279,11 @@ async fn decisions_are_told_to_who_listens_and_as_it_wants() {
 async fn operators_changes_are_told_too() {
     let server = serve();
     let mut listener = Listener::new(&server, "?event=sanction_imposed&kind=ban");
-    server.command("bans add --address 192.0.2.9 --for 1h --reason tests --by night");
+    let (client, bearer) = (Client::new(server.admin), format!("Bearer {TOKEN}"));
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let ban = r#"{ "client": "192.0.2.9", "kind": "ban", "for": "1h", "reason": "tests" }"#;
+    let answer = client.send(client.request("POST", "/api/admin/sanctions", &headers, ban)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
     listener.hears("\"reason\":\"tests\"");
     assert_eq!(listener.documents().len(), 1);
 }

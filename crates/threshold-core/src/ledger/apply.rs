@@ -312,7 +312,9 @@ fn lift(
 }
 
 fn shown_sanction(sanction: &Sanction, at: Timestamp) -> String {
-    format!("{} for {} more: {}", sanction.kind.name(), sanction.until.since(at), sanction.reason)
+    // For people: whoever imposes it for a day writes it down some microseconds later.
+    let left = Span::from_secs(sanction.until.since(at).as_secs_ceil());
+    format!("{} for {left} more: {}", sanction.kind.name(), sanction.reason)
 }
 
 fn shown_override(change: &Override) -> String {

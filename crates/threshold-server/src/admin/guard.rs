@@ -188,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn this_machine_may_look_without_a_token_and_others_may_not() {
+        let folder = threshold_testkit::folder::Folder::new();
+        let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
+        let guard = Guard::new(tokens).unwrap();
+        let mut headers = HeaderMap::new();
+        let far = IpAddr::from([192, 0, 2, 7]);
+        assert!(guard.admit_near(IpAddr::from([127, 0, 0, 1]), &headers).is_ok());
+        assert!(guard.admit_near(far, &headers).is_err_and(|refused| refused.status() == 401));
+        let token = format!("Bearer {}", made.unwrap().token);
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&token).unwrap());
+        assert!(guard.admit_near(far, &headers).is_ok());
+    }
+
+    #[test]
     fn origins_are_those_of_the_host() {
         assert!(ask("127.0.0.1:8083", Some("http://127.0.0.1:8083")));
         assert!(ask("admin.example", Some("https://admin.example")));

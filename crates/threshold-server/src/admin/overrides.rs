@@ -76,10 +76,9 @@ pub(super) async fn set(call: &Call) -> Result<Json, Box<Answer>> {
 /// Removes one.
 pub(super) async fn remove(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&[])?;
-    let changed =
-        ask::operate(&*call.admin.engine, call.by(), Change::RemoveOverride(call.name().to_owned()))
-            .await
-            .map_err(failed)?;
+    let id = values::name(call.name()).map_err(|what| bad("bad_request", &what))?;
+    let change = Change::RemoveOverride(id);
+    let changed = ask::operate(&*call.admin.engine, call.by(), change).await.map_err(failed)?;
     Ok(json!({ "changed": changed }))
 }
 

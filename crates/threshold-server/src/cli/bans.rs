@@ -4,7 +4,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use threshold::Span;
 use threshold::ledger::SanctionKind;
 
-use super::common::{Acting, Banned, Listing, closing};
+use super::common::{Acting, Banned, Listing, Served, closing};
 use super::values;
 
 #[derive(Debug, Subcommand)]
@@ -30,6 +30,8 @@ pub(crate) struct BansList {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) listing: Listing,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 #[derive(Debug, Args)]
@@ -48,6 +50,8 @@ pub(crate) struct BansAdd {
     pub(crate) kind: SanctionKind,
     #[command(flatten)]
     pub(crate) acting: Acting,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +64,8 @@ pub(crate) struct BansLift {
     pub(crate) kind: Option<SanctionKind>,
     #[command(flatten)]
     pub(crate) acting: Acting,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 const LIST_HELP: &str = concat!(

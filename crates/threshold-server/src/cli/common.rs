@@ -48,6 +48,17 @@ pub(crate) struct Acting {
     pub(crate) place: Place,
 }
 
+/// A server that is asked instead of its ledger.
+#[derive(Debug, Args)]
+pub(crate) struct Served {
+    /// The admin listener of a running server, such as http://127.0.0.1:8083, to work on that instead of a ledger.
+    #[arg(long, value_name = "URL", help_heading = "On a running server")]
+    pub(crate) admin: Option<String>,
+    /// A file with the token for it [default: the token in THRESHOLD_ADMIN_TOKEN].
+    #[arg(long, value_name = "FILE", requires = "admin", help_heading = "On a running server")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
 /// Whom a ban is for.
 #[derive(Debug, Args)]
 #[group(id = "whom", multiple = false)]
@@ -99,6 +110,8 @@ Where the ledger is: a flag beats the environment, which beats the policy. --led
 Postgres (--store, or THRESHOLD_STORE, or [store].url), else ledger.sqlite in --data-dir (or THRESHOLD_DATA_DIR, or
 [server].data_dir, or ./threshold-data). What it knows subjects by depends on its secret: [store].secret of the
 policy, or THRESHOLD_SECRET, or the file `secret` in the folder.
+
+With --admin a running server is asked instead, by a token for its admin API; changes are made in the token's name.
 
 Exit codes:
   0  done

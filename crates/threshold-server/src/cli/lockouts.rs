@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand};
 use threshold::{SubjectId, SubjectKind};
 
-use super::common::{Acting, Listing, Whom, closing};
+use super::common::{Acting, Listing, Served, Whom, closing};
 use super::values;
 
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,8 @@ pub(crate) struct LockoutsList {
     pub(crate) account: Option<String>,
     #[command(flatten)]
     pub(crate) listing: Listing,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 #[derive(Debug, Args)]
@@ -35,6 +37,8 @@ pub(crate) struct LockoutsLift {
     subject: Option<SubjectId>,
     #[command(flatten)]
     pub(crate) acting: Acting,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 impl LockoutsList {

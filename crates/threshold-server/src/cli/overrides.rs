@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use threshold::rate::MAX_COUNT;
 use threshold::{Rate, Span, SubjectId, SubjectKind};
 
-use super::common::{Acting, Listing, Whom, closing};
+use super::common::{Acting, Listing, Served, Whom, closing};
 use super::values::{self, User};
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +28,8 @@ pub(crate) struct OverridesList {
     pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) listing: Listing,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +60,8 @@ pub(crate) struct OverridesAdd {
     pub(crate) off: bool,
     #[command(flatten)]
     pub(crate) acting: Acting,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 /// Whom an override is for.
@@ -89,6 +93,8 @@ pub(crate) struct OverridesLift {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) acting: Acting,
+    #[command(flatten)]
+    pub(crate) served: Served,
 }
 
 impl Favoured {

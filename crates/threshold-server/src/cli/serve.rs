@@ -41,7 +41,7 @@ pub(crate) struct Serve {
     /// Where programs and proxies ask for decisions [default: 127.0.0.1:8082].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) api: Option<Listen>,
-    /// Where health is told [default: 127.0.0.1:8083].
+    /// Where health is told and operators change things [default: 127.0.0.1:8083].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) admin: Option<Listen>,
     /// Where Envoy asks, and others that speak its rate limit service [default: 127.0.0.1:8081].
@@ -84,6 +84,8 @@ Beyond this machine the gateway needs [gateway].tls, the decision API, RESP and 
 and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
 
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION are for an archive at s3://...; [archive] has the rest.
+The admin API wants a token: the one in THRESHOLD_ADMIN_TOKEN, or those that `threshold token create` makes. Where there
+is none, the first start makes one and prints it once.
 
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 

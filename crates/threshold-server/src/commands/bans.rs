@@ -5,6 +5,7 @@ use threshold::ledger::{Author, Change, Lifted, Query, Record, Sanction, Sanctio
 use threshold::{StoreError, SubjectId, Timestamp};
 
 use super::ledger::{Desk, Failed, ended, on_ledger};
+use super::served;
 use crate::Ended;
 use crate::cli::{Bans, BansAdd, BansLift, BansList, Whom};
 use crate::config::{self, Access};
@@ -13,6 +14,9 @@ use crate::source::Source;
 
 /// Does what is asked about bans.
 pub(crate) fn bans(bans: &Bans, output: &mut Output) -> Ended {
+    if let Some(ended) = served::bans(bans, output) {
+        return ended;
+    }
     match bans {
         Bans::List(asked) => {
             on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)

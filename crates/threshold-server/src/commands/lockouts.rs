@@ -5,6 +5,7 @@ use threshold::ledger::{Change, Failures, Query, Record};
 use threshold::{SubjectId, Timestamp};
 
 use super::ledger::{Desk, Failed, ended, on_ledger};
+use super::served;
 use crate::Ended;
 use crate::cli::{Lockouts, LockoutsLift, LockoutsList};
 use crate::config::{self, Access};
@@ -12,6 +13,9 @@ use crate::output::{Output, left, table};
 
 /// Does what is asked about lockouts.
 pub(crate) fn lockouts(lockouts: &Lockouts, output: &mut Output) -> Ended {
+    if let Some(ended) = served::lockouts(lockouts, output) {
+        return ended;
+    }
     match lockouts {
         Lockouts::List(asked) => {
             on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)

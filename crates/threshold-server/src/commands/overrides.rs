@@ -6,6 +6,7 @@ use threshold::engine::Override;
 use threshold::ledger::{Change, Query, Record};
 
 use super::ledger::{Desk, Failed, ended, on_ledger};
+use super::served;
 use crate::Ended;
 use crate::cli::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 use crate::config::{self, Access};
@@ -13,6 +14,9 @@ use crate::output::{Output, left, table};
 
 /// Does what is asked about overrides.
 pub(crate) fn overrides(overrides: &Overrides, output: &mut Output) -> Ended {
+    if let Some(ended) = served::overrides(overrides, output) {
+        return ended;
+    }
     match overrides {
         Overrides::List(asked) => {
             on_ledger(&asked.listing.place, Access::Existing, output, async |desk| list(asked, desk).await)

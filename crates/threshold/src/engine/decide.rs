@@ -93,20 +93,6 @@ pub enum Reason {
     },
 }
 
-impl Reason {
-    /// A word for it.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Limit(_) => "limit",
-            Self::Path(_) => "path",
-            Self::Listed => "listed",
-            Self::Banned { .. } => "banned",
-            Self::Cooldown { .. } => "cooldown",
-        }
-    }
-}
-
 /// The limit that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]

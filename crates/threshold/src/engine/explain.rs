@@ -175,6 +175,20 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 }
 
+impl Reason {
+    /// A word for it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Limit(_) => "limit",
+            Self::Path(_) => "path",
+            Self::Listed => "listed",
+            Self::Banned { .. } => "banned",
+            Self::Cooldown { .. } => "cooldown",
+        }
+    }
+}
+
 impl Explanation {
     fn none() -> Self {
         Self {
