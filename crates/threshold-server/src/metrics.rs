@@ -269,3 +269,58 @@ fn node(page: &mut Page, stats: &NodeStats) {
         [(vec![], stats.degraded)],
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use threshold::engine::{Extras, Rules, Secrets};
+    use threshold::identify::Facts;
+    use threshold::policy::Policy;
+    use threshold::{MemoryLedger, MemoryStore, SharedLedger, SharedStore, random_secret};
+
+    /// Whatever there is to count, of a server whose limits one request uses up.
+    fn metrics() -> Metrics {
+        let text = "[identity]\ntenant = { header = \"x-tenant\" }\n\n[[limit]]\nid = \"one\"\nlayer = \"endpoint\"\n\
+                    per = \"everyone\"\nrate = \"1/day\"\n";
+        let secrets = Secrets::new(random_secret());
+        let policy = Policy::read("policy.toml", text, &|_| None).unwrap();
+        let rules = Rules::new(&policy, &secrets, &|_| None).unwrap();
+        let (store, ledger): (SharedStore, SharedLedger) =
+            (Arc::new(MemoryStore::new()), Arc::new(MemoryLedger::new()));
+        let figures = Arc::new(Figures::new());
+        let engine = Engine::with_ledger((rules, secrets), store, MemoryStore::new(), ledger);
+        Metrics {
+            engine: Arc::new(engine.measured(Arc::clone(&figures))),
+            figures,
+            counts: Arc::default(),
+            health: Arc::default(),
+            stores: Stores::default(),
+            gateway: None,
+            archive: None,
+            clock: SystemClock::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_million_clients_make_no_more_series_than_a_thousand() {
+        let metrics = metrics();
+        let mut lines = Vec::new();
+        for until in [1_000, 1_000_000] {
+            for client in 0..until {
+                let peer = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + client));
+                let headers = ();
+                let facts =
+                    Facts { peer, method: "GET", host: None, path: "/", bytes: None, headers: &headers };
+                drop(metrics.engine.decide(&facts, Extras::default()).await.unwrap());
+            }
+            let page = metrics.page(Format::Prometheus);
+            lines.push(page.lines().count());
+        }
+        assert_eq!(lines[0], lines[1]);
+        assert!(lines[1] < 250, "{lines:?}");
+        let totals = metrics.figures.totals();
+        assert_eq!((totals.decisions(), totals.refused()), (1_001_000, 1_000_999));
+    }
+}
