@@ -86,12 +86,7 @@ impl App {
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
-        let watching = Watching {
-            figures: Arc::default(),
-            counts: Arc::default(),
-            live: Arc::clone(log.live()),
-            events: archive.as_ref().map(Archive::events),
-        };
+        let watching = Watching::new(&log, archive.as_ref());
         let (engine, stores) = engine(config, rules, (&log, &health), &watching).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
@@ -107,34 +102,12 @@ impl App {
             true => Some(format!("http://{}", demo::start().await.map_err(io)?)),
             false => config.upstream.clone(),
         };
-        let gateway = match config.gateway {
-            Some(address) => {
-                let prepared = Prepared::new(&config.policy, upstream.as_deref())?;
-                let secure = prepared.is_secure();
-                let settings = Settings::new(prepared, (&engine, &log), None);
-                let listener = bind("gateway", address)?;
-                Some((Gateway::start(listener, settings, workers::count(), &log).map_err(io)?, secure))
-            }
-            None => None,
-        };
-        let api = match config.api {
-            Some(address) => {
-                let listener = bind("api", address)?;
-                Some(Api::start(listener, &engine, api::Settings::new(&config.policy)).map_err(io)?)
-            }
-            None => None,
-        };
-        let resp = match config.resp {
-            Some(address) => {
-                let listener = bind("resp", address)?;
-                Some(Resp::start(listener, &engine, resp::Settings::new(&config.policy)).map_err(io)?)
-            }
-            None => None,
-        };
-        let rls = match config.rls {
-            Some(address) => Some(start_rls(bind("rls", address)?, config, (&engine, &health))?),
-            None => None,
-        };
+        let policy = &config.policy;
+        let gateway = start_gateway(config, upstream.as_deref(), (&engine, &log))?;
+        let api = surface("api", config.api, |at| Api::start(at, &engine, api::Settings::new(policy)))?;
+        let resp = surface("resp", config.resp, |at| Resp::start(at, &engine, resp::Settings::new(policy)))?;
+        let of = (&engine, &health);
+        let rls = surface("rls", config.rls, |at| Rls::start(at, of, rls::Settings::new(policy)))?;
         let of = (&engine, &health, &stores);
         let metrics = watching.metrics(of, gateway.as_ref().map(|(gateway, _)| gateway), archive.as_ref());
         let metrics = Arc::new(metrics);
@@ -157,20 +130,8 @@ impl App {
         health.policy();
         health.started();
         let policy = Arc::clone(&desk.policy);
-        let app = Self {
-            engine,
-            gateway,
-            api,
-            resp,
-            rls,
-            health,
-            log,
-            policy,
-            archive,
-            alerts,
-            upstream,
-            surfaces,
-        };
+        #[rustfmt::skip]
+        let app = Self { engine, gateway, api, resp, rls, health, log, policy, archive, alerts, upstream, surfaces };
         Ok((app, asked))
     }
 
@@ -274,12 +235,29 @@ fn desk(
     (Arc::new(admin), asked)
 }
 
-fn start_rls(
-    listener: TcpListener,
+/// Starts the gateway, if there is to be one; says whether it speaks TLS.
+fn start_gateway(
     config: &ServerConfig,
-    of: (&Arc<Engine>, &Arc<Health>),
-) -> Result<Rls, String> {
-    Rls::start(listener, of, rls::Settings::new(&config.policy)).map_err(io)
+    upstream: Option<&str>,
+    (engine, log): (&Arc<Engine>, &Arc<Log>),
+) -> Result<Option<(Gateway, bool)>, String> {
+    if config.gateway.is_none() {
+        return Ok(None);
+    }
+    let prepared = Prepared::new(&config.policy, upstream)?;
+    let secure = prepared.is_secure();
+    let settings = Settings::new(prepared, (engine, log), None);
+    let start = |at| Gateway::start(at, settings, workers::count(), log);
+    Ok(surface("gateway", config.gateway, start)?.map(|gateway| (gateway, secure)))
+}
+
+/// Starts a surface where it is to be, if it is.
+fn surface<T>(
+    what: &str,
+    address: Option<SocketAddr>,
+    start: impl FnOnce(TcpListener) -> std::io::Result<T>,
+) -> Result<Option<T>, String> {
+    address.map(|address| start(bind(what, address)?).map_err(io)).transpose()
 }
 
 fn start_alerts(config: &ServerConfig, metrics: &Arc<Metrics>, log: &Arc<Log>) -> Result<Alerts, String> {
@@ -361,6 +339,15 @@ struct Watching {
 }
 
 impl Watching {
+    fn new(log: &Log, archive: Option<&Archive>) -> Self {
+        Self {
+            figures: Arc::default(),
+            counts: Arc::default(),
+            live: Arc::clone(log.live()),
+            events: archive.map(Archive::events),
+        }
+    }
+
     /// The same engine, watched.
     fn watch(&self, engine: Engine, log: &Arc<Log>) -> Engine {
         let (counts, events, log) = (Arc::clone(&self.counts), self.events.clone(), Arc::clone(log));

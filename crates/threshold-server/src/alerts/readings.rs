@@ -26,7 +26,7 @@ pub(crate) struct Readings {
     /// 0 or 1: a level.
     pub(crate) ledger_failing: u64,
     pub(crate) archive_dropped: u64,
-    /// A level.
+    /// A counter.
     pub(crate) overshoot: u64,
 }
 

@@ -123,7 +123,7 @@ impl AlertMetric {
     /// True for what is judged as it is, without a window.
     #[must_use]
     pub const fn is_level(self) -> bool {
-        matches!(self, Self::SingleIpBlocks | Self::StoreDown | Self::LedgerFailing | Self::Overshoot)
+        matches!(self, Self::SingleIpBlocks | Self::StoreDown | Self::LedgerFailing)
     }
 }
 
@@ -193,7 +193,7 @@ impl AlertTerms {
             rule("store-down", M::StoreDown, (None, Some(1)), Span::MINUTE),
             rule("ledger-failing", M::LedgerFailing, (None, Some(1)), Span::MINUTE),
             rule("archive-dropping", M::ArchiveDropped, (Some(1), None), Span::MINUTE),
-            rule("over-admission", M::Overshoot, (None, Some(1)), Span::MINUTE),
+            rule("over-admission", M::Overshoot, (None, Some(1)), Span::HOUR),
         ]
     }
 }

@@ -6,7 +6,7 @@ const REMIND: Span = Span::HOUR;
 fn terms(warning: Option<u64>, critical: Option<u64>) -> AlertTerms {
     AlertTerms {
         id: "level".to_owned(),
-        metric: AlertMetric::Overshoot,
+        metric: AlertMetric::SingleIpBlocks,
         warning,
         critical,
         window: Span::MINUTE,
@@ -20,8 +20,8 @@ fn at(second: u64) -> Timestamp {
     Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000)
 }
 
-fn level(second: u64, overshoot: u64) -> Readings {
-    Readings { at: at(second), overshoot, ..Readings::default() }
+fn level(second: u64, single_ip_blocks: u64) -> Readings {
+    Readings { at: at(second), single_ip_blocks, ..Readings::default() }
 }
 
 /// What is told of a level, as severity, state and value.
