@@ -99,7 +99,8 @@ fn four_layers(report: &Report) -> Vec<Target> {
     };
     let watched = |threads: usize| {
         let cell = (layers::PATTERN, report.settings.medium, threads);
-        let title = format!("four layers with metrics, events and archive, {}: time ÷ without", count(threads));
+        let title =
+            format!("four layers with metrics, events and archive, {}: time ÷ without", count(threads));
         let ratio = ratio(report, cell, layers::WATCHED, layers::LAYERS);
         both(title, ratio, Bound::AtMost(1.15), Bound::AtMost(1.05))
     };

@@ -307,7 +307,8 @@ impl Figures {
         self.addresses.most(most)
     }
 
-    /// The most refusals of one address within this minute or the one before, at `now`.
+    /// The most refusals of one address within this minute or the one before, at `now`: at least so many. Of a crowd of very
+    /// many, one that makes up less than one part in 500 may be missed.
     #[must_use]
     pub fn busiest_address(&self, now: Timestamp) -> u64 {
         let mut minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
@@ -376,13 +377,15 @@ mod tests {
         let figures = Figures::new();
         for other in 0..100_000 {
             figures.block(&blocked(other, 120));
-            if other % 1_000 == 0 {
+            if other % 100 == 0 {
                 figures.block(&blocked(7, 120));
             }
         }
         let at = |second: u64| figures.busiest_address(Timestamp::from_micros(second * 1_000_000));
-        assert_eq!(at(121), 101);
-        assert_eq!(at(180), 101);
+        // It was refused so often, and as often as nobody can tell it from others less.
+        let seen = at(121);
+        assert!((800..=1_001).contains(&seen), "{seen}");
+        assert_eq!(at(180), seen);
         assert_eq!(at(240), 0);
         assert!(figures.top_addresses(1_000).len() <= KEPT);
     }

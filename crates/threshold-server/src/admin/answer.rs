@@ -93,9 +93,7 @@ async fn understood(
 ) -> Result<(Verb, Call), Box<Answered>> {
     let admin = shared.admin.get();
     let known = admin.map(|admin| admin.policy.current()).map(|current| current.hosts.clone());
-    if let Err(refused) = is_from_here(request.headers(), &known.unwrap_or_default()) {
-        return Err(refused);
-    }
+    is_from_here(request.headers(), &known.unwrap_or_default())?;
     let Found { routes, names } = routes::find(request.uri().path());
     let methods: Vec<Method> = routes.iter().map(|route| route.method.clone()).collect();
     if methods.is_empty() {
@@ -105,10 +103,7 @@ async fn understood(
     let Some(route) = routes.into_iter().find(|route| route.method == method) else {
         return Err(Box::new(wrong_method(&methods, request.method())));
     };
-    let caller = match shared.guard.admit(peer, request.headers(), route.scope) {
-        Ok(caller) => caller,
-        Err(refused) => return Err(refused),
-    };
+    let caller = shared.guard.admit(peer, request.headers(), route.scope)?;
     let Some(admin) = admin else { return Err(Box::new(starting())) };
     let call = call(Arc::clone(admin), caller, names, request).await;
     Ok((route.verb, call.map_err(|answer| Box::new(answer.into_response()))?))

@@ -193,8 +193,12 @@ mod tests {
         let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
         let guard = Guard::new(tokens).unwrap();
         let mut headers = HeaderMap::new();
-        let far = IpAddr::from([192, 0, 2, 7]);
-        assert!(guard.admit_near(IpAddr::from([127, 0, 0, 1]), &headers).is_ok());
+        let (near, far) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));
+        headers.insert(header::HOST, HeaderValue::from_static("localhost:8083"));
+        assert!(guard.admit_near(near, &headers).is_ok());
+        // A name that somebody has pointed at this machine.
+        let foreign = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("evil.example"))]);
+        assert!(guard.admit_near(near, &foreign).is_err_and(|refused| refused.status() == 403));
         assert!(guard.admit_near(far, &headers).is_err_and(|refused| refused.status() == 401));
         let token = format!("Bearer {}", made.unwrap().token);
         headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&token).unwrap());

@@ -142,7 +142,7 @@ async fn a_limit_by_tier_has_the_rate_of_the_tier_that_is_named() {
     }
     for (charge, what) in [
         (json!({ "limit": "jobs", "key": "k" }), "none was named"),
-        (json!({ "limit": "jobs", "key": "k", "tier": "gold" }), "there is no \"gold\""),
+        (json!({ "limit": "jobs", "key": "k", "tier": "gold" }), "there is no tier \"gold\""),
     ] {
         let body = assert_problem(&api.ask("/v1/consume", &charge).await, 422, "cannot_be_charged");
         let detail = body["detail"].as_str().unwrap();

@@ -47,7 +47,8 @@ pub trait Keep<K> {
 
 impl Keep<String> for str {
     fn keep(&self) -> String {
-        self[..self.floor_char_boundary(TEXT)].to_owned()
+        let end = (0..=TEXT.min(self.len())).rev().find(|end| self.is_char_boundary(*end));
+        self[..end.unwrap_or(0)].to_owned()
     }
 }
 
