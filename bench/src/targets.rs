@@ -104,7 +104,12 @@ fn four_layers(report: &Report) -> Vec<Target> {
         let ratio = ratio(report, cell, layers::WATCHED, layers::LAYERS);
         both(title, ratio, Bound::AtMost(1.15), Bound::AtMost(1.05))
     };
-    let each = |threads| [line(threads), standing(threads), watched(threads)];
+    let counted = |threads: usize| {
+        let cell = (layers::PATTERN, report.settings.medium, threads);
+        let title = format!("four layers with metrics and events, {}: time ÷ without", count(threads));
+        must(title, ratio(report, cell, layers::COUNTED, layers::LAYERS), Bound::AtMost(1.15))
+    };
+    let each = |threads| [line(threads), standing(threads), counted(threads), watched(threads)];
     thread_counts().into_iter().flat_map(each).collect()
 }
 
