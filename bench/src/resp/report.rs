@@ -74,7 +74,7 @@ fn judge(found: &PipelineRows) -> Vec<Target> {
 pub(super) fn markdown(report: &Report) -> String {
     let set_up = "servers interleaved, one core for the server and one for the client";
     let mut text = head("Decisions over RESP", &report.about, set_up);
-    let sections = report.pipelines.iter().map(|found| section(found));
+    let sections = report.pipelines.iter().map(section);
     sections.for_each(|section| text += &section);
     text += &memory(&report.memory);
     text + &targets(&report.targets, report.about.settings.quick)
