@@ -5,5 +5,6 @@ pub(crate) mod application;
 pub(crate) mod client;
 pub(crate) mod echo;
 pub(crate) mod large;
+pub(crate) mod schemathesis;
 pub(crate) mod server;
 pub(crate) mod wire;

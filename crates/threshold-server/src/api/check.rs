@@ -86,11 +86,9 @@ pub(super) async fn decide<S: Store, C: Clock, L: Ledger>(
     explain: bool,
 ) -> Result<Verdict, Box<Answer>> {
     let check: Check<'_> = question(body)?;
-    let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
-    let described = check.described()?;
+    let (account, described) = (check.spelled_account()?, check.described()?);
     let facts = described.facts(&check.headers).map_err(|detail| bad("bad_request", &detail))?;
-    let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
-    let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
+    let extras = Extras { account: account.as_deref(), cost: check.whole_cost()?, ..Extras::default() };
     let mut decision = Place::take();
     let identity = described.identify(engine.identify(&facts));
     let unavailable = |_| Box::new(Answer::unavailable());
@@ -115,17 +113,23 @@ pub(crate) async fn explain_only<S: Store, C: Clock, L: Ledger>(
     body: &[u8],
 ) -> Result<Json, Box<Answer>> {
     let check: Check<'_> = question(body)?;
-    let account = check.account.as_ref().map(|account| spelled(account)).transpose()?;
-    let described = check.described()?;
+    let (account, described) = (check.spelled_account()?, check.described()?);
     let facts = described.facts(&check.headers).map_err(|detail| bad("bad_request", &detail))?;
-    let cost = check.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new);
-    let extras = Extras { account: account.as_deref(), cost, ..Extras::default() };
+    let extras = Extras { account: account.as_deref(), cost: check.whole_cost()?, ..Extras::default() };
     let identity = described.identify(engine.identify(&facts));
     let explanation = engine.explain(&facts, &identity, extras).await;
     Ok(explained(&explanation.map_err(|_| Box::new(Answer::unavailable()))?))
 }
 
 impl<'a> Check<'a> {
+    fn spelled_account(&self) -> Result<Option<String>, Box<Answer>> {
+        self.account.as_ref().map(spelled).transpose()
+    }
+
+    fn whole_cost(&self) -> Result<Option<NonZeroU64>, Box<Answer>> {
+        Ok(self.cost.map(|cost| whole("cost", 1, cost)).transpose()?.and_then(NonZeroU64::new))
+    }
+
     fn described(&'a self) -> Result<Described<'a>, Box<Answer>> {
         let text = |text: &'a Option<Text<'a>>| text.as_ref().map(Text::as_str);
         Ok(Described {

@@ -1,11 +1,7 @@
 //! The OpenAPI document says what the API does: a tool that knows nothing else finds nothing undocumented.
 
-use std::path::Path;
-use std::process::Command;
-
-use threshold_testkit::folder::Folder;
-
 use super::common::{Operated, TOKEN};
+use crate::support::schemathesis;
 
 const POLICY: &str = "[identity]\ntenant = { header = \"x-tenant\" }\nunknown_tier = \"free\"\n\
     [tiers.free]\njobs = \"1000/day\"\n[tiers.paid]\njobs = \"2000/day\"\n\
@@ -21,24 +17,13 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 409, 
 /// Has schemathesis try everything that the document names, in the way of some of its `phases`. That wrong tokens are refused
 /// is for other tests: after ten of them the answer is another.
 fn try_everything(operated: &Operated, token: &str, phases: &str) {
-    let folder = Folder::new();
-    std::fs::write(folder.path().join("schemathesis.toml"), SETTINGS).unwrap();
-    let program =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/schemathesis/bin/schemathesis");
-    let ran = Command::new(&program)
-        .current_dir(folder.path())
-        .args(["run", &format!("http://{}/api/admin/openapi.json", operated.server.admin)])
-        .args(["-H", &format!("Authorization: Bearer {token}")])
-        .args(["--checks", "all", "--exclude-checks", "ignored_auth"])
-        .args(["--max-examples", "10", "--seed", "1", "--workers", "1", "--phases", phases])
-        // Events never end; they are for other tests.
-        .args(["--exclude-path", "/api/admin/events"])
-        .args(["--generation-database", "none", "--no-color"])
-        .output();
-    let ran = ran.unwrap_or_else(|error| {
-        panic!("{}: {error}; `cargo xtask test setup` installs it", program.display())
-    });
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let url = format!("http://{}/api/admin/openapi.json", operated.server.admin);
+    let bearer = format!("Authorization: Bearer {token}");
+    let mut arguments = vec!["-H", &bearer, "--exclude-checks", "ignored_auth"];
+    arguments.extend(["--max-examples", "10", "--phases", phases]);
+    // Events never end; they are for other tests.
+    arguments.extend(["--exclude-path", "/api/admin/events"]);
+    schemathesis::try_everything(&url, SETTINGS, &arguments);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,7 @@
 //! The OpenAPI document says what the API does: a tool that knows nothing else finds nothing undocumented.
 
-use std::path::Path;
-use std::process::Command;
-
-use threshold_testkit::folder::Folder;
-
 use super::common::Api;
+use crate::support::schemathesis;
 
 /// Limits of every layer, so large that no question of the tool reaches them.
 const POLICY: &str = "[identity]\ntrusted_proxies = [\"127.0.0.1\"]\ntenant = { header = \"x-tenant\" }\n\
@@ -33,21 +29,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "4xx"]
 
 /// Has schemathesis try everything that the document names, with further `arguments`.
 fn try_everything(api: &Api, arguments: &[&str]) {
-    let folder = Folder::new();
-    std::fs::write(folder.path().join("schemathesis.toml"), SETTINGS).unwrap();
-    let program =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/schemathesis/bin/schemathesis");
-    let ran = Command::new(&program)
-        .current_dir(folder.path())
-        .args(["run", &format!("http://{}/openapi.json", api.server.api)])
-        .args(["--checks", "all", "--max-examples", "40", "--seed", "1", "--workers", "1"])
-        .args(["--generation-database", "none", "--no-color"])
-        .args(arguments)
-        .output();
-    let ran = ran.unwrap_or_else(|error| {
-        panic!("{}: {error}; `cargo xtask test setup` installs it", program.display())
-    });
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let url = format!("http://{}/openapi.json", api.server.api);
+    schemathesis::try_everything(&url, SETTINGS, &[&["--max-examples", "40"], arguments].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]
