@@ -35,6 +35,9 @@ async fn every_case_passes() {
     let ran = tokio::task::spawn_blocking(move || Command::new(python).arg(script).arg(file).output());
     let ran = ran.await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
+    // The cases that began say nothing about the one that failed.
+    let said: Vec<_> = said.lines().filter(|line| !line.starts_with("Running test case")).collect();
+    let said = said.join("\n");
     assert!(ran.status.success(), "{said}\n{}", String::from_utf8_lossy(&ran.stderr));
     assert!(said.contains("cases wanted 271, run 271, failed 0"), "{said}");
 }

@@ -77,7 +77,12 @@ def asciiLogData(data, maxlen=64, replace=False):
         return "0x" + fuzzing.binLogData(data, maxlen)
 fuzzing.asciiLogData = asciiLogData
 
+# A case gives up on an answer after a second, which says nothing on a machine that does other things meanwhile.
+# Nothing waits for these where the answer comes.
+PATIENCE = 30
+
 class Protocol(fuzzing.FuzzingClientProtocol):
+    def killAfter(self, delay): return super().killAfter(delay * PATIENCE)
     def sendFrame(self, opcode, payload=b"", fin=True, rsv=0, mask=None, payload_len=None, chopsize=None, sync=False):
         payload = to_bytes(payload)
         if payload_len is not None:
@@ -98,6 +103,11 @@ class Factory(fuzzing.FuzzingClientFactory):
         if not a:                             # "headers" of a server in the spec
             k["headers"] = self.spec["servers"][self.currServer].get("headers")
         return super().setSessionParameters(*a, **k)
+    def nextServer(self):
+        more = super().nextServer()
+        self.setProtocolOptions(openHandshakeTimeout=PATIENCE, closeHandshakeTimeout=PATIENCE,
+                                serverConnectionDropTimeout=PATIENCE)
+        return more
     def createReports(self): return super().createReports(produceHtml=False)
 
 errors = []
@@ -117,7 +127,7 @@ def start():
     except Exception:
         log.err()
         reactor.stop()
-reactor.callLater(float(spec.get("deadline", 300)), reactor.stop)
+reactor.callLater(float(spec.get("deadline", 800)), reactor.stop)
 reactor.callWhenRunning(start)
 reactor.run()
 bad = ran = 0
