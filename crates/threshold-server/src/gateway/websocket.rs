@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,6 +57,15 @@ pub(super) struct Terms<S, C, L> {
     pub(super) most: u64,
     /// The field by which answers name their messages.
     pub(super) id_field: String,
+}
+
+/// What both directions know.
+#[derive(Default)]
+struct Shared {
+    waiting: Waiting,
+    /// What we have closed the connection with. The application is told to end as well, and what it says to that is not what
+    /// the client is to hear.
+    closing: OnceLock<(u16, &'static str)>,
 }
 
 /// Messages that were not answered yet, and what they hold: by their ids, which a client may use several times.
@@ -113,11 +122,10 @@ async fn pass<S, C, L>(
     let (client_reads, client_writes) = split(TokioIo::new(client));
     let (application_reads, application_writes) = split(application);
     let (notices, to_tell) = mpsc::channel(NOTICES);
-    let waiting = Waiting::default();
+    let shared = Shared::default();
     let Terms { limited, most, id_field } = terms;
-    let inbound =
-        Inbound::new((client_reads, application_writes), (limited, most), &notices, &waiting, moved);
-    let outbound = Outbound::new((application_reads, client_writes), received, (&waiting, id_field), moved);
+    let inbound = Inbound::new((client_reads, application_writes), (limited, most), &notices, &shared, moved);
+    let outbound = Outbound::new((application_reads, client_writes), received, (&shared, id_field), moved);
     let mut passing = std::pin::pin!(async { tokio::join!(inbound.run(), outbound.run(to_tell)) });
     tokio::select! {
         _ = passing.as_mut() => return,

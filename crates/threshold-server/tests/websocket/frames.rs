@@ -143,8 +143,8 @@ async fn a_length_that_nobody_can_send_is_no_trouble() {
     assert_eq!(heard[0], 0x81, "it is told that the message is too large");
 }
 
-/// An application that sends a message in two pieces with a second between them, and then `broken`.
-async fn slow(listener: TcpListener, broken: &'static [u8]) {
+/// An application's end of a WebSocket, after the first piece of a message.
+async fn begun(listener: TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -156,10 +156,43 @@ async fn slow(listener: TcpListener, broken: &'static [u8]) {
     );
     stream.write_all(answer.as_bytes()).await.unwrap();
     stream.write_all(b"\x01\x05hello").await.unwrap();
+    stream
+}
+
+/// An application that sends a message in two pieces with a second between them, and then `broken`.
+async fn slow(listener: TcpListener, broken: &'static [u8]) {
+    let mut stream = begun(listener).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     stream.write_all(b"\x80\x05world").await.unwrap();
     stream.write_all(broken).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+}
+
+/// An application that answers its end in the middle of its own message.
+async fn obedient(listener: TcpListener) {
+    let mut stream = begun(listener).await;
+    let mut told = [0; 8];
+    stream.read_exact(&mut told).await.unwrap();
+    assert_eq!(told[..2], [0x88, 0x82], "it is told to end: {told:?}");
+    stream.write_all(b"\x88\x02\x03\xE9").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_hears_why_we_close_and_not_what_the_application_says_to_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let application = tokio::spawn(obedient(listener));
+    let server = Server::start(&policy("", "rate = \"9/day\""), address);
+    let mut stream = opened(server.gateway).await;
+    let mut hello = [0; 7];
+    soon(stream.read_exact(&mut hello)).await.unwrap();
+    stream.write_all(b"\x81\x02hi").await.unwrap();
+    let mut heard = Vec::new();
+    soon(stream.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard[..1], [0x88], "{heard:?}");
+    assert_eq!(heard[2..4], 1002_u16.to_be_bytes(), "{heard:?}");
+    assert_eq!(heard.len(), 2 + usize::from(heard[1]), "nothing behind it: {heard:?}");
+    application.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::sync::mpsc;
 
 use super::frames::{self, Broken, Head, Kind, unmask, whole};
-use super::{CLOSING, GOING_AWAY, Notice, Waiting};
+use super::{CLOSING, GOING_AWAY, Notice, Shared};
 
 /// What is read at once.
 const READ: usize = 16 * 1024;
@@ -27,7 +27,7 @@ pub(super) struct Inbound<'a, R, W, S, C, L> {
     /// The largest message.
     most: u64,
     notices: &'a mpsc::Sender<Notice>,
-    waiting: &'a Waiting,
+    shared: &'a Shared,
     moved: &'a AtomicBool,
     received: BytesMut,
     /// What is to be handed on.
@@ -88,7 +88,7 @@ where
         (from, to): (ReadHalf<R>, WriteHalf<W>),
         (limited, most): (Connection<S, C, L>, u64),
         notices: &'a mpsc::Sender<Notice>,
-        waiting: &'a Waiting,
+        shared: &'a Shared,
         moved: &'a AtomicBool,
     ) -> Self {
         let (received, out) = (BytesMut::with_capacity(READ), BytesMut::new());
@@ -98,7 +98,7 @@ where
             limited,
             most,
             notices,
-            waiting,
+            shared,
             moved,
             received,
             out,
@@ -288,7 +288,7 @@ where
                 self.out.extend_from_slice(frames);
                 // Without an id nobody can tell when it is answered: that there was a place is all that counts.
                 if let (Some(id), Some(held)) = (passed.id, passed.held) {
-                    self.waiting.add(id, held);
+                    self.shared.waiting.add(id, held);
                 }
                 Ok(())
             }
@@ -323,6 +323,8 @@ where
     /// could take the last word with it.
     async fn close(mut self, code: u16, reason: &'static str) {
         let closing = async {
+            // Before the application hears of it, so that what it answers comes too late.
+            let _ = self.shared.closing.set((code, reason));
             let _ = self.notices.send(Notice::Close(code, reason)).await;
             let _ = self.to.write_all(&frames::close_as_client(GOING_AWAY)).await;
             let _ = self.to.shutdown().await;
