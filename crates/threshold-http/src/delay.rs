@@ -4,7 +4,7 @@
 //! unbounded, so there are only so many places; without one the answer is an ordinary refusal.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Places for requests that are held back; clones share them.
 #[derive(Clone, Debug)]
@@ -14,6 +14,7 @@ pub struct DelayPool(Arc<Places>);
 struct Places {
     most: usize,
     taken: AtomicUsize,
+    turned_away: AtomicU64,
 }
 
 /// One place, given back when it is dropped.
@@ -24,7 +25,7 @@ impl DelayPool {
     /// A pool of `most` places.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self(Arc::new(Places { most, taken: AtomicUsize::new(0) }))
+        Self(Arc::new(Places { most, taken: AtomicUsize::new(0), turned_away: AtomicU64::new(0) }))
     }
 
     /// A place, unless all are taken.
@@ -32,7 +33,10 @@ impl DelayPool {
     pub fn take(&self) -> Option<Place> {
         let places = &self.0;
         let more = |taken: usize| (taken < places.most).then_some(taken + 1);
-        places.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        if places.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            places.turned_away.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         Some(Place(Arc::clone(places)))
     }
 
@@ -40,6 +44,18 @@ impl DelayPool {
     #[must_use]
     pub fn taken(&self) -> usize {
         self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// How many may be.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.0.most
+    }
+
+    /// How many found no place so far, and were refused.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        self.0.turned_away.load(Ordering::Relaxed)
     }
 }
 
@@ -68,5 +84,6 @@ mod tests {
         assert_eq!(pool.taken(), 1);
         let same = pool.clone();
         assert!(same.take().is_some() && pool.taken() == 1);
+        assert_eq!((pool.most(), pool.turned_away()), (2, 1));
     }
 }

@@ -374,7 +374,7 @@ impl Watching {
             health: Arc::clone(health),
             engine: Arc::clone(engine),
             stores: stores.clone(),
-            gateway: gateway.map(Gateway::watch),
+            gateway: gateway.map(Gateway::view),
             archive: archive.map(Archive::usage),
             clock: SystemClock::new(),
         }

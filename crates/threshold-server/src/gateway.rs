@@ -34,15 +34,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use threshold::{Span, UniqueIds};
+use threshold_http::delay::DelayPool;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use connections::Connections;
-use connections::Room;
+use connections::{Connections, Room};
 use proxy::Worker;
 use serve::{Accepted, serve};
 pub(crate) use settings::{Prepared, Settings};
 use trouble::Trouble;
+use upstream::Pool;
 pub(crate) use upstream::{Wire, secured};
 
 use crate::log::Log;
@@ -61,9 +62,35 @@ pub(crate) struct Gateway {
     address: SocketAddr,
     settings: Arc<ArcSwap<Settings>>,
     connections: Arc<Connections>,
+    /// The connections to applications, of each worker.
+    pools: Vec<Arc<Pool>>,
     stop_accepting: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
     workers: Workers,
+}
+
+/// What there is to see of a gateway.
+pub(crate) struct View {
+    connections: Arc<Connections>,
+    settings: Arc<ArcSwap<Settings>>,
+    pools: Vec<Arc<Pool>>,
+}
+
+impl View {
+    /// How many connections of clients and requests in flight there are.
+    pub(crate) fn load(&self) -> (usize, u64) {
+        (self.connections.count(), self.connections.in_flight())
+    }
+
+    /// How many connections to applications wait for the next request.
+    pub(crate) fn idle_upstream(&self) -> usize {
+        self.pools.iter().map(|pool| pool.idle()).sum()
+    }
+
+    /// Where requests are held back.
+    pub(crate) fn delays(&self) -> DelayPool {
+        self.settings.load().delays.clone()
+    }
 }
 
 /// What was left when a gateway stopped.
@@ -88,10 +115,13 @@ impl Gateway {
         let connections = Arc::new(Connections::default());
         let (stop_accepting, stopped) = watch::channel(false);
         let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
+        let mut pools = Vec::new();
         let (doors, workers) = workers::start("gateway", workers, || {
+            let pool = Arc::default();
+            pools.push(Arc::clone(&pool));
             let worker = Worker {
                 settings: Arc::clone(&settings),
-                pool: Arc::default(),
+                pool,
                 ids: Arc::clone(&ids),
                 trouble: Arc::clone(&trouble),
             };
@@ -104,7 +134,7 @@ impl Gateway {
             doors,
         };
         let accepting = tokio::spawn(accepting.run(stopped));
-        Ok(Self { address, settings, connections, stop_accepting, accepting, workers })
+        Ok(Self { address, settings, connections, pools, stop_accepting, accepting, workers })
     }
 
     /// Where it listens.
@@ -122,9 +152,10 @@ impl Gateway {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Who is connected, to be looked at.
-    pub(crate) fn watch(&self) -> Arc<Connections> {
-        Arc::clone(&self.connections)
+    /// What there is to see of it.
+    pub(crate) fn view(&self) -> View {
+        let (connections, settings) = (Arc::clone(&self.connections), Arc::clone(&self.settings));
+        View { connections, settings, pools: self.pools.clone() }
     }
 
     /// How many connections and requests there are.

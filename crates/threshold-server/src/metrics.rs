@@ -24,7 +24,7 @@ use threshold::{Clock as _, MemoryStats, Source, SystemClock};
 use crate::admin::Stores;
 use crate::alerts::Readings;
 use crate::engine::Engine;
-use crate::gateway::Connections;
+use crate::gateway::View;
 use crate::health::Health;
 
 pub(crate) use counts::Counts;
@@ -43,7 +43,7 @@ pub(crate) struct Metrics {
     pub(crate) engine: Arc<Engine>,
     pub(crate) stores: Stores,
     /// The gateway, as far as it can be looked at.
-    pub(crate) gateway: Option<Arc<Connections>>,
+    pub(crate) gateway: Option<View>,
     /// What waits to be archived.
     pub(crate) archive: Option<Arc<Usage>>,
     pub(crate) clock: SystemClock,
@@ -142,9 +142,7 @@ impl Metrics {
 
     fn rest(&self, page: &mut Page) {
         if let Some(gateway) = &self.gateway {
-            let (connections, requests) = (gateway.count(), gateway.in_flight());
-            page.gauge("threshold_gateway_connections", "Connections of clients.", [(vec![], connections)]);
-            page.gauge("threshold_gateway_requests_in_flight", "Requests in flight.", [(vec![], requests)]);
+            of_gateway(page, gateway);
         }
         if let Some(usage) = &self.archive {
             let (rows, room) = (usage.len(), usage.room());
@@ -166,6 +164,18 @@ impl Metrics {
         let now = seconds(self.clock.now().as_micros());
         page.gauge("threshold_time_seconds", "The server's clock.", [(vec![], now)]);
     }
+}
+
+fn of_gateway(page: &mut Page, gateway: &View) {
+    let ((connections, requests), delays) = (gateway.load(), gateway.delays());
+    page.gauge("threshold_gateway_connections", "Connections of clients.", [(vec![], connections)]);
+    page.gauge("threshold_gateway_requests_in_flight", "Requests in flight.", [(vec![], requests)]);
+    let idle = [(vec![], gateway.idle_upstream())];
+    page.gauge("threshold_gateway_upstream_idle", "Connections to applications that wait for use.", idle);
+    page.gauge("threshold_delayed", "Requests that are held back.", [(vec![], delays.taken())]);
+    page.gauge("threshold_delayed_max", "Requests that may be held back.", [(vec![], delays.most())]);
+    let help = "Requests that were refused because no more could be held back.";
+    page.counter("threshold_delays_turned_away", help, [(vec![], delays.turned_away())]);
 }
 
 fn decisions(page: &mut Page, totals: &Totals) {

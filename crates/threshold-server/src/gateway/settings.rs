@@ -28,7 +28,8 @@ pub(crate) struct Settings {
     pub(super) engine: Arc<Engine>,
     /// What WebSocket messages are limited by, if they are.
     pub(super) messages: Option<Limiter>,
-    delays: DelayPool,
+    /// Where requests are held back.
+    pub(super) delays: DelayPool,
 }
 
 /// What may fail of making settings, done before anything is changed.

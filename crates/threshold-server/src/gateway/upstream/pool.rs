@@ -230,6 +230,11 @@ impl Pool {
         }
     }
 
+    /// How many connections are kept.
+    pub(in crate::gateway) fn idle(&self) -> usize {
+        self.kept().iter().map(Vec::len).sum()
+    }
+
     fn kept(&self) -> MutexGuard<'_, Vec<Vec<Idle>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
