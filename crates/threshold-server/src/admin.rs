@@ -13,7 +13,7 @@
 //! | `policy` | the policy in force: shown, checked, changed and taken back |
 //! | `explain` | what a request would meet |
 //! | `analytics`, `clients` | the past |
-//! | `events` | what happens, as it happens |
+//! | `events`, `traffic` | what happens, as it happens and in numbers |
 //! | `openapi` | the same for programs |
 
 mod analytics;
@@ -36,6 +36,7 @@ mod serve;
 mod status;
 mod tenants;
 pub(crate) mod tokens;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ use crate::health::Health;
 use crate::live::Live;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::traffic::Traffic;
 
 pub(crate) use policy::{PolicyDesk, Reload};
 pub(crate) use serve::Listener;
@@ -62,6 +64,7 @@ pub(crate) struct Admin {
     pub(crate) policy: Arc<PolicyDesk>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) live: Arc<Live>,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 /// The store behind the engine, as far as there is something to see or to change.

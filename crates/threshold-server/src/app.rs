@@ -28,6 +28,7 @@ use crate::log::Log;
 use crate::metrics::{Counts, Metrics};
 use crate::resp::{self, Resp};
 use crate::rls::{self, Rls};
+use crate::traffic::Traffic;
 use crate::{admin, demo, workers};
 
 /// How often what other processes wrote into the ledger is taken over, where nobody tells of it: what one node does is
@@ -229,8 +230,9 @@ fn desk(
         stores,
         archive: archive.map(Archive::handle),
         policy: Arc::new(PolicyDesk::new(of, &config.policy, reloads)),
-        metrics,
         live: Arc::clone(log.live()),
+        traffic: Traffic::start(&metrics.figures),
+        metrics,
     };
     (Arc::new(admin), asked)
 }

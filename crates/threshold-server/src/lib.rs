@@ -14,6 +14,8 @@
 //! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
 //! | `outbound` | requests that the server makes by itself |
 //! | `admin`, `health` | how the server is, and what operators change while it runs |
+//! | `dashboard` | the same as a page |
+//! | `traffic` | the last minutes, second by second |
 //! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
 //! | `demo` | what runs when nobody says anything |
@@ -33,6 +35,7 @@ mod archive;
 mod cli;
 mod commands;
 mod config;
+mod dashboard;
 mod demo;
 mod described;
 mod engine;
@@ -53,6 +56,7 @@ mod remote;
 mod resp;
 mod rls;
 mod source;
+mod traffic;
 mod workers;
 
 use std::ffi::OsString;

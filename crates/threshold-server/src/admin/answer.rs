@@ -19,6 +19,7 @@ use super::guard::is_from_here;
 use super::routes::{self, Found, Verb};
 use super::serve::Shared;
 use crate::api::read;
+use crate::dashboard;
 use crate::metrics::Format;
 
 /// What is answered at once.
@@ -37,7 +38,10 @@ pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incom
             (status, report.to_json())
         }),
         "/metrics" => metrics(shared, peer, &request),
-        _ => return asked(shared, peer, request).await,
+        path => match dashboard::page(request.method(), path) {
+            Some(page) => page,
+            None => return asked(shared, peer, request).await,
+        },
     };
     answered.map(Either::Left)
 }
@@ -136,7 +140,7 @@ pub(super) fn document(status: StatusCode, document: &Json) -> Answered {
 }
 
 fn nothing_here() -> Answered {
-    let detail = "there is nothing here; /api/admin/openapi.json lists what can be asked, beside /livez, /readyz and /metrics";
+    let detail = "there is nothing here; the dashboard is at /, and /api/admin/openapi.json lists what can be asked, beside /livez, /readyz and /metrics";
     Answer::new(StatusCode::NOT_FOUND, "not_found", detail).into_response()
 }
 

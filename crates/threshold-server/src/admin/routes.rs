@@ -8,7 +8,7 @@ use super::call::Call;
 use super::tokens::Scope;
 use super::{
     analytics, clients, explain, limits, lockouts, openapi, overrides, policy, records, sanctions, status,
-    tenants,
+    tenants, traffic,
 };
 
 /// Something that can be asked.
@@ -51,6 +51,8 @@ pub(super) enum Verb {
     Analytics,
     OpenApi,
     Events,
+    Traffic,
+    Token,
 }
 
 const BASE: &str = "/api/admin/";
@@ -91,6 +93,8 @@ pub(super) const ROUTES: &[Route] = &[
     route(Method::POST, "explain", Read, Verb::Explain),
     route(Method::GET, "analytics", Read, Verb::Analytics),
     route(Method::GET, "events", Read, Verb::Events),
+    route(Method::GET, "traffic", Read, Verb::Traffic),
+    route(Method::GET, "token", Read, Verb::Token),
     route(Method::GET, "openapi.json", Read, Verb::OpenApi),
 ];
 
@@ -159,6 +163,8 @@ pub(super) async fn serve(verb: Verb, call: &Call) -> Result<Json, Box<Answer>> 
         Verb::Analytics => analytics::analytics(call).await,
         // Told as they come, elsewhere.
         Verb::Events => Ok(Json::Null),
+        Verb::Traffic => traffic::traffic(call),
+        Verb::Token => Ok(traffic::caller(call)),
         Verb::OpenApi => openapi::document(),
     }
 }

@@ -295,7 +295,8 @@ async fn who_is_in_the_shadow_is_held_back_and_told_nothing() {
     let metrics = Client::new(server.admin).get("/metrics").await;
     assert!(metrics.text().contains("\nthreshold_delayed_max 1\n"), "{}", metrics.text());
     assert!(metrics.text().contains("\nthreshold_delayed 0\n"), "{}", metrics.text());
-    let turned_away = metrics.text().lines().find_map(|line| line.strip_prefix("threshold_delays_turned_away_total "));
+    let turned_away =
+        metrics.text().lines().find_map(|line| line.strip_prefix("threshold_delays_turned_away_total "));
     assert!(turned_away.unwrap().parse::<u64>().unwrap() >= 1, "{}", metrics.text());
 }
 

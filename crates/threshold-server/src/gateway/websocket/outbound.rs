@@ -125,7 +125,11 @@ impl<'a, R: AsyncRead, W: AsyncWrite> Outbound<'a, R, W> {
                 return (ready, Some(*ours));
             }
             let payload = &rest[head.size..];
-            if head.kind == Kind::Begins && head.last && head.length <= ANSWER && !self.shared.waiting.is_empty() {
+            if head.kind == Kind::Begins
+                && head.last
+                && head.length <= ANSWER
+                && !self.shared.waiting.is_empty()
+            {
                 let length = usize::try_from(head.length).unwrap_or(usize::MAX);
                 let Some(payload) = payload.get(..length) else { return (ready, None) };
                 if let Some(id) = reply_id(payload, &self.id_field) {
