@@ -135,6 +135,17 @@ const TOOLS: &[Tool] = &[
         "npm ls --prefix target/tools/node-redis redis@6.3.1",
         &["npm install --silent --prefix target/tools/node-redis redis@6.3.1"],
     ),
+    // The browser that walks through the dashboard, and who judges whether everybody can use it.
+    tool(
+        "chromium",
+        "chromium --version",
+        &["apt-get update", "apt-get install --yes --no-install-recommends chromium"],
+    ),
+    tool(
+        "browser",
+        "npm ls --prefix target/tools/browser puppeteer-core@24.43.1 axe-core@4.14.0",
+        &["npm install --silent --prefix target/tools/browser puppeteer-core@24.43.1 axe-core@4.14.0"],
+    ),
     // The clients of the chat in other languages.
     tool(
         "websockets",

@@ -1,0 +1,145 @@
+//! The dashboard, in a real browser.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_methods, reason = "it is about real processes, threads and time")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::client::Client;
+use support::server::Server;
+use threshold_testkit::folder::Folder;
+
+const TOKEN: &str = "a-token-of-the-tests-that-is-long-enough";
+
+/// Who asks is told by a proxy on this machine.
+const POLICY: &str = r#"
+[identity]
+trusted_proxies = ["127.0.0.0/8"]
+client_ip = "x-forwarded-for"
+tenant = { header = "x-tenant" }
+user = { header = "x-user" }
+
+[routes]
+sign-in = "POST /login"
+
+[login]
+route = "sign-in"
+
+[[limit]]
+id = "few"
+layer = "endpoint"
+per = "ip"
+rate = "5/day"
+
+[ladder]
+"#;
+
+fn serve() -> Server {
+    Server::with(POLICY, &[], &[("THRESHOLD_ADMIN_TOKEN", TOKEN)])
+}
+
+/// Where pictures go: a folder that stays if somebody wants to look at them.
+fn pictures(folder: &Folder) -> PathBuf {
+    std::env::var_os("THRESHOLD_PICTURES").map_or_else(|| folder.path().to_owned(), PathBuf::from)
+}
+
+/// Takes a walk of `browser.mjs` through the dashboard of `server`.
+async fn walk(server: &Server, name: &'static str) {
+    let (here, folder) = (PathBuf::from(env!("CARGO_MANIFEST_DIR")), Folder::new());
+    let tools = here.join("../../target/tools/browser");
+    assert!(
+        Path::new("/usr/bin/chromium").exists(),
+        "there is no Chromium; `cargo xtask test setup` installs it"
+    );
+    let mut command = Command::new("node");
+    command
+        .arg(here.join("tests/dashboard/browser.mjs"))
+        .arg(name)
+        .env("BASE", format!("http://{}", server.admin))
+        .env("GATEWAY", format!("http://{}", server.gateway))
+        .env("TOKEN", TOKEN)
+        .env("SERVER", server.pid().to_string())
+        .env("SHOTS", pictures(&folder))
+        .env("TOOLS", tools);
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let said = [ran.stdout, ran.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(ran.status.success() && said.contains("walked"), "{said}");
+}
+
+/// Keeps `address` out from now on.
+async fn ban(server: &Server, address: &str, reason: &str) {
+    let body = serde_json::json!({ "client": address, "for": "1h", "reason": reason, "kind": "ban" });
+    let (client, bearer) = (Client::new(server.admin), format!("Bearer {TOKEN}"));
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let answer =
+        client.send(client.request("POST", "/api/admin/sanctions", &headers, &body.to_string())).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_move_with_the_traffic() {
+    walk(&serve(), "traffic").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_ban_is_undone_in_two_clicks() {
+    let server = serve();
+    ban(&server, "203.0.113.7", "scraping").await;
+    walk(&server, "lift").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_tried_put_in_force_and_taken_back() {
+    walk(&serve(), "policy").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_told_and_found_again() {
+    walk(&serve(), "lost").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_strangers_wrote_is_inert() {
+    let server = serve();
+    let harm = "<script>window.harmed=1</script>";
+    let client = Client::new(server.gateway);
+    // Paths, agents, tenants, users and accounts are theirs to choose.
+    for _ in 0..12 {
+        let headers = [
+            ("x-forwarded-for", "203.0.113.66"),
+            ("user-agent", "<script>window.harmed=1</script>\u{202e}"),
+            ("x-tenant", harm),
+            ("x-user", "<img src=x onerror=window.harmed=1>"),
+        ];
+        client.send(client.request("GET", "/%3Cscript%3Ewindow.harmed=1%3C/script%3E", &headers, "")).await;
+        let account = "username=%3Cscript%3Ewindow.harmed%3D1%3C%2Fscript%3E%1b%5B31m&password=x";
+        client.send(client.request("POST", "/login", &headers, account)).await;
+    }
+    ban(&server, "203.0.113.66", harm).await;
+    assert!(!server.said().contains('\u{1b}'), "nothing moves a terminal: {}", server.said());
+    walk(&server, "strangers").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_can_use_it_in_light_in_dark_and_on_a_phone() {
+    let server = serve();
+    ban(&server, "203.0.113.7", "scraping").await;
+    walk(&server, "looks").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_small_and_closed_to_others() {
+    let server = serve();
+    let client = Client::new(server.admin);
+    let page = client.get("/").await;
+    assert_eq!((page.status.as_u16(), page.header("content-type")), (200, "text/html; charset=utf-8"));
+    let rules = page.header("content-security-policy");
+    assert!(rules.starts_with("default-src 'none'; script-src 'self';"), "{rules}");
+    assert!(rules.contains("frame-ancestors 'none'") && !rules.contains("unsafe"), "{rules}");
+    assert_eq!((page.header("x-content-type-options"), page.header("x-frame-options")), ("nosniff", "DENY"));
+    assert_eq!(client.send(client.request("POST", "/", &[], "")).await.status, 405);
+    assert_eq!(client.get("/dashboard/nothing.js").await.status, 404);
+}

@@ -1,0 +1,227 @@
+// Walks through the dashboard in a real browser, as an operator would.
+//
+//   node browser.mjs WALK      with BASE, GATEWAY, TOKEN, SERVER (its process) and SHOTS (a folder) in the environment
+//
+// Prints "walked" at the end; whatever is not as it should be ends it with an error.
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import http from "node:http";
+import path from "node:path";
+
+const { BASE, GATEWAY, TOKEN, SERVER, SHOTS, TOOLS } = process.env;
+const require = createRequire(path.join(TOOLS, "package.json"));
+const puppeteer = require("puppeteer-core");
+const SOON = { timeout: 20_000 };
+
+/** What the gateway answers `address`, as a proxy that is trusted tells it. */
+function ask(address, where = "/", headers = {}) {
+  return new Promise((resolve, reject) => {
+    const request = http.request(GATEWAY + where, { headers: { "x-forwarded-for": address, ...headers } }, (response) => {
+      response.resume().on("end", () => resolve(response.statusCode));
+    });
+    request.on("error", reject).end();
+  });
+}
+
+class Operator {
+  static async arrives() {
+    const browser = await puppeteer.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+    const page = await browser.newPage();
+    const operator = Object.assign(new Operator(), { browser, page, wrong: [], elsewhere: [] });
+    page.on("pageerror", (error) => operator.wrong.push(String(error)));
+    page.on("dialog", (dialog) => operator.wrong.push(`a dialog: ${dialog.message()}`) && dialog.dismiss());
+    page.on("request", (request) => request.url().startsWith(BASE) || operator.elsewhere.push(request.url()));
+    page.on("console", (said) => said.type() === "error" && !/Failed to load resource|ERR_/.test(said.text()) && operator.wrong.push(said.text()));
+    await page.setViewport({ width: 1280, height: 900 });
+    await page.goto(BASE, { waitUntil: "load" });
+    return operator;
+  }
+
+  async signsIn(token = TOKEN) {
+    await this.page.waitForSelector("input[name=token]", SOON);
+    await this.page.type("input[name=token]", token);
+    await this.page.click("button.main");
+  }
+
+  /** The text of the page, once `wanted` is in it. */
+  async sees(wanted) {
+    await this.page.waitForFunction((text) => document.body.innerText.includes(text), SOON, wanted);
+  }
+
+  async seesNoMore(wanted) {
+    await this.page.waitForFunction((text) => !document.body.innerText.includes(text), SOON, wanted);
+  }
+
+  async goes(hash) {
+    await this.page.evaluate((to) => (location.hash = to), hash);
+  }
+
+  /** Presses the button that says `words`, in a dialog if there is one. */
+  async presses(words) {
+    const button = await this.page.waitForFunction(
+      (text) => [...(document.querySelector("dialog") ?? document).querySelectorAll("button")].find((one) => one.innerText.trim() === text && !one.disabled),
+      SOON,
+      words,
+    );
+    await button.asElement().click();
+  }
+
+  async shot(name) {
+    await this.page.screenshot({ path: path.join(SHOTS, `${name}.png`), fullPage: true });
+  }
+
+  async leaves() {
+    await this.browser.close();
+    assert.deepEqual(this.wrong, []);
+    assert.deepEqual(this.elsewhere, [], "it asks nobody else");
+  }
+}
+
+const SECTIONS = ["#/", "#/subjects", "#/sanctions", "#/lockouts", "#/policy", "#/explain", "#/audit", "#/health"];
+
+const walks = {
+  /** A wrong token is told so; a good one opens the overview, and charts move with the traffic. */
+  async traffic() {
+    const operator = await Operator.arrives();
+    await operator.signsIn("not-a-token-of-this-server");
+    await operator.sees("there is no such token");
+    await operator.page.$eval("input[name=token]", (field) => (field.value = ""));
+    await operator.signsIn();
+    await operator.sees("No traffic yet");
+    const shape = () => operator.page.$$eval(".chart path", (paths) => paths.map((one) => one.getAttribute("d")).join());
+    const before = await shape();
+    for (let round = 0; round < 20; round += 1) await ask("203.0.113.50");
+    await operator.page.waitForFunction(() => [...document.querySelectorAll(".legend li")].some((key) => /denied [1-9]/.test(key.innerText)) || document.querySelector(".bars li"), SOON);
+    assert.notEqual(await shape(), before, "the charts have moved");
+    await operator.seesNoMore("No traffic yet");
+    await operator.sees("Most refused addresses");
+    await operator.leaves();
+  },
+
+  /** Who is banned is found by its address, and passes again two clicks later. */
+  async lift() {
+    assert.equal(await ask("203.0.113.7"), 429);
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.sees("sanctions in force");
+    await operator.goes("#/subjects");
+    await operator.page.waitForSelector("input[name=client]", SOON);
+    await operator.page.type("input[name=client]", "203.0.113.7");
+    await operator.presses("Look");
+    await operator.sees("scraping");
+    await operator.presses("Lift");
+    await operator.presses("Lift it");
+    await operator.sees("The ban is lifted.");
+    assert.equal(await ask("203.0.113.7"), 200);
+    await operator.goes("#/audit");
+    await operator.sees("lift");
+    await operator.leaves();
+  },
+
+  /** What another policy would have done is told before it is put in force; then it is, and back. */
+  async policy() {
+    for (let round = 0; round < 3; round += 1) assert.equal(await ask("203.0.113.60"), 200);
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.goes("#/policy");
+    await operator.page.waitForSelector("textarea", SOON);
+    await operator.page.$eval("textarea", (text) => (text.value = text.value.replace('rate = "5/day"', 'rate = "2/day"')));
+    await operator.presses("Dry run");
+    await operator.sees("Against recent traffic");
+    await operator.sees("Newly denied: 1");
+    await operator.presses("Put in force");
+    await operator.presses("Put it in force");
+    await operator.sees("The policy is in force.");
+    assert.equal(await ask("203.0.113.61"), 200);
+    assert.equal(await ask("203.0.113.61"), 200);
+    assert.equal(await ask("203.0.113.61"), 429);
+    await operator.presses("Go back");
+    await operator.page.waitForSelector("dialog", SOON);
+    await operator.presses("Go back");
+    await operator.sees("The policy before is in force again.");
+    await operator.page.$eval("textarea", (text) => (text.value = "[[limit]]\nid = 7"));
+    await operator.presses("Check");
+    await operator.sees("It cannot be put in force");
+    await operator.leaves();
+  },
+
+  /** A server that does not answer is told so, and what is shown is marked as old; then it goes on by itself. */
+  async lost() {
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.sees("requests a second");
+    process.kill(Number(SERVER), "SIGSTOP");
+    await operator.sees("The connection is lost");
+    assert.ok(await operator.page.$("main.stale"), "what is shown is marked as old");
+    process.kill(Number(SERVER), "SIGCONT");
+    await operator.seesNoMore("The connection is lost");
+    await operator.sees("live");
+    await operator.leaves();
+  },
+
+  /** What strangers wrote is text, wherever it is shown. */
+  async strangers() {
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.sees("requests a second");
+    for (const section of [...SECTIONS, `#/subjects/${encodeURIComponent("203.0.113.66")}`, `#/subjects/${encodeURIComponent("<script>window.harmed=1</script>")}`]) {
+      await operator.goes(section);
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      assert.equal(await operator.page.evaluate(() => window.harmed), undefined, section);
+      assert.equal(await operator.page.$$eval("main script, main img, main iframe", (found) => found.length), 0, section);
+      const raw = await operator.page.evaluate(() => /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u202e]/.test(document.body.innerText));
+      assert.equal(raw, false, `${section}: control characters are shown as what they are`);
+    }
+    await operator.goes("#/subjects/203.0.113.66");
+    await operator.sees("<script>window.harmed=1</script>");
+    await operator.leaves();
+  },
+
+  /** No serious fault for who does not see or does not use a mouse; and pictures to look at. */
+  async looks() {
+    const operator = await Operator.arrives();
+    const axe = require.resolve("axe-core/axe.min.js");
+    const judged = async (where) => {
+      // Tests may read the page by a script that the page itself would not run.
+      await operator.page.addScriptTag({ path: axe });
+      const { violations } = await operator.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact));
+      assert.deepEqual(serious.map((one) => [where, one.id, one.nodes.map((node) => node.html)]), []);
+    };
+    await operator.page.setBypassCSP(true);
+    await operator.page.reload();
+    await operator.page.waitForSelector("input[name=token]", SOON);
+    await judged("sign in");
+    await operator.signsIn();
+    await operator.sees("requests a second");
+    for (const colours of ["light", "dark"]) {
+      await operator.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: colours }]);
+      for (const section of SECTIONS) {
+        await operator.goes(section);
+        await new Promise((resolve) => setTimeout(resolve, 700));
+        await judged(`${colours} ${section}`);
+        await operator.shot(`${colours}-${section.slice(2) || "overview"}`);
+      }
+    }
+    await operator.page.setViewport({ width: 390, height: 844, isMobile: true });
+    for (const section of SECTIONS) {
+      await operator.goes(section);
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      const over = await operator.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(over <= 0, `${section} is wider than a phone by ${over}`);
+      await operator.shot(`phone-${section.slice(2) || "overview"}`);
+    }
+    // By keys alone: to the sections and into one.
+    await operator.page.setViewport({ width: 1280, height: 900 });
+    await operator.goes("#/");
+    await operator.page.evaluate(() => document.querySelector("#nav a").focus());
+    await operator.page.keyboard.press("Tab");
+    await operator.page.keyboard.press("Enter");
+    await operator.page.waitForFunction(() => location.hash === "#/subjects", SOON);
+    await operator.leaves();
+  },
+};
+
+await walks[process.argv[2]]();
+console.log("walked");
