@@ -146,6 +146,8 @@ const TOOLS: &[Tool] = &[
         "npm ls --prefix target/tools/browser puppeteer-core@24.43.1 axe-core@4.14.0",
         &["npm install --silent --prefix target/tools/browser puppeteer-core@24.43.1 axe-core@4.14.0"],
     ),
+    // The terminal that `threshold top` is looked at in.
+    tool("tmux", "tmux -V", &["apt-get update", "apt-get install --yes tmux"]),
     // The clients of the chat in other languages.
     tool(
         "websockets",

@@ -11,6 +11,7 @@ mod lockouts;
 mod overrides;
 mod serve;
 mod token;
+mod top;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use serve::{Init, Serve, listen};
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
+pub(crate) use top::Top;
 pub(crate) use values::operator;
 
 /// Rate limiting that says what it promises.
@@ -59,6 +61,7 @@ Examples:
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
   threshold status                         how the parts of a running server are
+  threshold top                            what it does, second by second
   threshold audit                          who changed what on it";
 
 #[derive(Debug, Subcommand)]
@@ -93,6 +96,8 @@ pub(crate) enum Command {
     Overrides(Overrides),
     /// Say how the parts of a running server are.
     Status(Status),
+    /// Show what a running server does, second by second.
+    Top(Top),
     /// Say who changed what on a running server.
     Audit(Audit),
     /// Make, list and revoke tokens for the admin API.

@@ -15,6 +15,7 @@ mod schema;
 mod serve;
 mod served;
 mod token;
+mod top;
 
 pub(crate) use admin::{audit, status};
 pub(crate) use analytics::{Counts, Scale, analytics, average, count_clients, count_rates};
@@ -29,3 +30,4 @@ pub(crate) use overrides::overrides;
 pub(crate) use schema::schema;
 pub(crate) use serve::serve;
 pub(crate) use token::token;
+pub(crate) use top::top;

@@ -100,6 +100,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Analytics(analytics) => commands::analytics(&analytics, &mut output),
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
             Command::Status(status) => commands::status(&status, &mut output),
+            Command::Top(top) => commands::top(&top, &mut output),
             Command::Audit(audit) => commands::audit(&audit, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },

@@ -39,6 +39,11 @@ impl Output {
         }
     }
 
+    /// Whether colours are wanted on the standard output.
+    pub(crate) const fn is_coloured(&self) -> bool {
+        self.coloured
+    }
+
     /// Prints a line. What keeps it from being written is kept for [`unwritten`](Self::unwritten).
     pub(crate) fn line(&mut self, text: &str) {
         let mut stdout = io::stdout().lock();

@@ -94,6 +94,12 @@ impl Remote {
     }
 }
 
+impl std::fmt::Display for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.address)
+    }
+}
+
 fn from_file(file: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("{}: the token cannot be read ({error}); check the path", file.display()))?;

@@ -1,0 +1,146 @@
+//! `threshold top`: what happens just now, in a terminal.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `view` | what is known of a server |
+//! | `draw` | the same as a picture |
+//!
+//! One thread asks the server and another one draws, so that a server which does not answer holds up no key.
+
+mod draw;
+mod view;
+
+use std::io::{self, IsTerminal as _};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde_json::Value as Json;
+
+use crate::Ended;
+use crate::cli::Top;
+use crate::output::{Output, Style, harmless};
+use crate::remote::Remote;
+use view::View;
+
+/// How often a server is asked, and how long keys are waited for.
+const SECOND: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a server said: its traffic and its status; or why it said nothing.
+type Said = Result<(Json, Json), String>;
+
+/// Shows a server until a key ends it.
+pub(crate) fn top(asked: &Top, output: &mut Output) -> Ended {
+    match show(asked, output) {
+        Ok(()) => Ended::Well,
+        Err(what) => {
+            output.labelled(Style::Error, "error", &harmless(&what));
+            Ended::NotRun
+        }
+    }
+}
+
+fn show(asked: &Top, output: &Output) -> Result<(), String> {
+    let remote = Remote::new(asked.admin.as_deref(), asked.token_file.as_deref())?;
+    if !(io::stdout().is_terminal() && io::stdin().is_terminal()) {
+        return Err("this needs a terminal; `threshold status --json` says how the parts are".to_owned());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no runtime could be started: {error}; try again"))?;
+    // What is wrong with the address or the token is told before anything is drawn.
+    let first = runtime.block_on(ask(&remote, None))?;
+    let mut view = View::new(remote.to_string());
+    view.take(first);
+    let (tell, said) = sync_channel(1);
+    std::thread::spawn(move || runtime.block_on(follow(&remote, &tell)));
+    let mut terminal =
+        ratatui::try_init().map_err(|error| format!("the terminal cannot be used: {error}; try another"))?;
+    let ended = run(&mut terminal, (view, output.is_coloured()), &said);
+    ratatui::restore();
+    ended.map_err(|error| format!("the terminal failed: {error}"))
+}
+
+/// Asks what there is to see, of the time after `after`.
+async fn ask(remote: &Remote, after: Option<f64>) -> Said {
+    let path = after.map_or_else(|| "traffic".to_owned(), |after| format!("traffic?after={after}"));
+    Ok((remote.get(&path).await?, remote.get("rate-limit-status").await?))
+}
+
+/// Asks once a second, for as long as somebody listens.
+async fn follow(remote: &Remote, tell: &SyncSender<Said>) {
+    let mut after = None;
+    loop {
+        tokio::time::sleep(SECOND).await;
+        let said = ask(remote, after).await;
+        if let Ok((traffic, _)) = &said {
+            after = traffic["samples"].as_array().and_then(|all| all.last()?["at"].as_f64()).or(after);
+        }
+        if tell.send(said).is_err() {
+            return;
+        }
+    }
+}
+
+/// Draws what is known until a key ends it.
+fn run(
+    terminal: &mut DefaultTerminal,
+    (mut view, coloured): (View, bool),
+    said: &Receiver<Said>,
+) -> io::Result<()> {
+    let mut held = false;
+    loop {
+        match said.try_recv() {
+            Ok(Ok(known)) if !held => view.take(known),
+            Ok(Ok(_)) | Err(TryRecvError::Empty) => {}
+            Ok(Err(why)) => view.lose(why),
+            Err(TryRecvError::Disconnected) => view.lose("the connection has ended".to_owned()),
+        }
+        terminal.draw(|frame| draw::draw(frame, &view, draw::Look { coloured, held }))?;
+        if !event::poll(LOOK)? {
+            continue;
+        }
+        if let Event::Key(key) = event::read()? {
+            match pressed(key) {
+                Some(Pressed::End) => return Ok(()),
+                Some(Pressed::Hold) => held = !held,
+                None => {}
+            }
+        }
+    }
+}
+
+/// What a key is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    End,
+    Hold,
+}
+
+fn pressed(key: KeyEvent) -> Option<Pressed> {
+    if key.kind != KeyEventKind::Press {
+        return None;
+    }
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => Some(Pressed::End),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Pressed::End),
+        KeyCode::Char('p' | ' ') => Some(Pressed::Hold),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_end_it_and_hold_it() {
+        let key = |code, modifiers| pressed(KeyEvent::new(code, modifiers));
+        assert_eq!(key(KeyCode::Char('q'), KeyModifiers::NONE), Some(Pressed::End));
+        assert_eq!(key(KeyCode::Esc, KeyModifiers::NONE), Some(Pressed::End));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Pressed::End));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
+        assert_eq!(key(KeyCode::Char(' '), KeyModifiers::NONE), Some(Pressed::Hold));
+    }
+}
