@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use threshold::node::{Breaker, BreakerSettings, ComponentState};
 use threshold::{Clock as _, Span, SystemClock, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::bucket::{Bucket, BucketPlace};
 use super::folder::{ENDING, Folder, ROWS, keys_before};
@@ -43,6 +43,8 @@ struct Sending {
     bucket: Bucket,
     shown: String,
     told: watch::Receiver<()>,
+    /// Held while a file is on its way: nobody changes it meanwhile.
+    moving: Arc<Mutex<()>>,
     /// How long objects are kept, and when those that are too old were removed.
     keep: Span,
     forgot: Option<Timestamp>,
@@ -55,7 +57,7 @@ struct Sending {
 impl Upload {
     pub(super) fn start(
         place: &BucketPlace,
-        (folder, keep): (Folder, Span),
+        (folder, keep, moving): (Folder, Span, &Arc<Mutex<()>>),
         (log, health): (&Arc<Log>, &Arc<Health>),
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
@@ -66,6 +68,7 @@ impl Upload {
             bucket: Bucket::new(place)?,
             shown: place.to_string(),
             told,
+            moving: Arc::clone(moving),
             keep,
             forgot: None,
             breaker: Breaker::new(BREAKER),
@@ -137,7 +140,7 @@ impl Sending {
     async fn forget(&self, now: Timestamp) {
         let mut told = self.told.clone();
         let removed = tokio::select! {
-            removed = self.try_forget(now) => removed,
+            removed = forget(&self.bucket, now.minus(self.keep)) => removed,
             _ = told.changed() => return,
         };
         match removed {
@@ -150,20 +153,10 @@ impl Sending {
         }
     }
 
-    async fn try_forget(&self, now: Timestamp) -> Result<usize, String> {
-        let before = keys_before(now.minus(self.keep));
-        let mut old = self.bucket.list(&format!("{ROWS}/"), "", Some(&before)).await?;
-        // Others may keep things there, too.
-        old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
-        old.truncate(FORGOTTEN);
-        for key in &old {
-            self.bucket.delete(key).await?;
-        }
-        Ok(old.len())
-    }
-
     async fn send(&mut self, file: &Path) -> Result<(), String> {
         let key = self.key(file)?;
+        let moving = Arc::clone(&self.moving);
+        let _moving = moving.lock().await;
         let bytes = match fs::read(file) {
             Ok(bytes) => Bytes::from(bytes),
             // Its time was over.
@@ -212,4 +205,16 @@ impl Sending {
         self.health.archive(state == ComponentState::Down);
         self.log.component_changed("archive", state, reason);
     }
+}
+
+/// Removes objects of days before that of `oldest`, some at a time, and says how many.
+pub(super) async fn forget(bucket: &Bucket, oldest: Timestamp) -> Result<usize, String> {
+    let mut old = bucket.list(&format!("{ROWS}/"), "", Some(&keys_before(oldest))).await?;
+    // Others may keep things there, too.
+    old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
+    old.truncate(FORGOTTEN);
+    for key in &old {
+        bucket.delete(key).await?;
+    }
+    Ok(old.len())
 }

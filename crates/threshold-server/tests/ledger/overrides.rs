@@ -35,7 +35,7 @@ fn documents_say_the_same() {
     let expected = serde_json::json!({
         "id": "import", "limit": "uploads", "rate": "50MB/day burst 10MB", "allowance": 7, "priority": -3,
         "subject": place.subjects().tenant("acme").to_string(),
-        "enabled": false, "expires": null, "in_force": false,
+        "enabled": false, "expires": null, "inForce": false,
     });
     assert_eq!(listed[0], expected);
     let removed = place.json("overrides remove import");
@@ -50,7 +50,7 @@ fn an_override_of_the_same_id_is_changed() {
     place.run("overrides add launch --limit api --rate 600/min").done();
     let listed = place.json("overrides list");
     assert_eq!((items(&listed).len(), &listed[0]["rate"]), (1, &"600/min".into()));
-    assert_eq!((&listed[0]["enabled"], &listed[0]["in_force"]), (&true.into(), &true.into()));
+    assert_eq!((&listed[0]["enabled"], &listed[0]["inForce"]), (&true.into(), &true.into()));
 }
 
 #[test]
