@@ -93,7 +93,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if changed {
             self.tell(&event((at, by), change, &written));
         }
-        self.store.reset(&tried).await?;
+        // A store that has nothing to forget is not asked: it may be what an operator has just had left alone.
+        if !tried.is_empty() {
+            self.store.reset(&tried).await?;
+        }
         self.refresh().await?;
         Ok(changed)
     }
