@@ -10,7 +10,10 @@ use threshold_testkit::servers;
 
 use super::common::{Operated, TOKEN};
 
-const ENVIRONMENT: [(&str, &str); 1] = [("THRESHOLD_ADMIN_TOKEN", TOKEN)];
+const ENVIRONMENT: [(&str, &str); 2] = [
+    ("THRESHOLD_ADMIN_TOKEN", TOKEN),
+    ("THRESHOLD_SECRET", "a secret of some length, the same on every node"),
+];
 /// A file of the archive once in an hour: nothing is written before somebody asks.
 const POLICY: &str = "[[limit]]\nid = \"api\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"2/day\"\n\
     [archive]\nfolder = \"archive\"\nevery = \"1h\"\n";
@@ -139,7 +142,8 @@ async fn counters_in_memory_are_dropped_at_the_edge_too() {
     assert_eq!(operated.status().await, 200);
     let edge = async || {
         let page = operated.client.get("/metrics").await.text().to_owned();
-        let keys = page.lines().find(|line| line.starts_with("threshold_memory_keys{") && line.contains("edge"));
+        let keys =
+            page.lines().find(|line| line.starts_with("threshold_memory_keys{") && line.contains("edge"));
         keys.unwrap_or_else(|| panic!("{page}")).rsplit(' ').next().unwrap().to_owned()
     };
     let begun = Instant::now();

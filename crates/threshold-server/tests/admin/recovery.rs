@@ -5,7 +5,10 @@ use threshold_testkit::servers::{Postgres, Redis};
 use super::common::{Operated, TOKEN};
 use crate::support::client::Client;
 
-const ENVIRONMENT: [(&str, &str); 1] = [("THRESHOLD_ADMIN_TOKEN", TOKEN)];
+const ENVIRONMENT: [(&str, &str); 2] = [
+    ("THRESHOLD_ADMIN_TOKEN", TOKEN),
+    ("THRESHOLD_SECRET", "a secret of some length, the same on every node"),
+];
 
 /// A component that fails is left alone for an hour, and decisions that need it are refused.
 const PATIENT: &str = "[store]\nbreaker = { failures = 3, open = \"1h\", probe = \"1h\" }\n";

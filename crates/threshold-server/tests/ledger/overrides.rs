@@ -31,7 +31,7 @@ fn documents_say_the_same() {
                 --priority -3 --off";
     let added = place.json(line);
     let listed = place.json("overrides list");
-    assert_eq!((&added["changed"], &added["overrides"]), (&true.into(), &listed));
+    assert_eq!((&added["changed"], &added["override"]), (&true.into(), &listed[0]));
     let expected = serde_json::json!({
         "id": "import", "limit": "uploads", "rate": "50MB/day burst 10MB", "allowance": 7, "priority": -3,
         "subject": place.subjects().tenant("acme").to_string(),
@@ -66,7 +66,7 @@ fn subjects_are_named_as_the_server_names_them() {
         (&format!("--subject {}", subjects.named_user(None, "bob")), subjects.named_user(None, "bob")),
     ] {
         let added = place.json(&format!("overrides add one --limit api --rate 5/min {option}"));
-        assert_eq!(added["overrides"][0]["subject"], subject.to_string(), "{option}");
+        assert_eq!(added["override"]["subject"], subject.to_string(), "{option}");
     }
 }
 

@@ -66,13 +66,14 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 continue;
             }
             let keys = keys(rule, frame, overrides, client, self);
-            let names = match keys.is_empty() {
-                false => &mut counters.limits,
-                true if has_part(rule, client) => &mut counters.shared,
-                true => continue,
-            };
-            if !names.contains(&rule.name) {
-                names.push(rule.name);
+            let told = [
+                (!keys.is_empty(), &mut counters.limits),
+                (counts_with_others(rule, client, keys.is_empty()), &mut counters.shared),
+            ];
+            for (_, names) in told.into_iter().filter(|(is_one, _)| *is_one) {
+                if !names.contains(&rule.name) {
+                    names.push(rule.name);
+                }
             }
             if rule.at_edge() { &mut counters.edge } else { &mut counters.inner }.extend(keys);
         }
@@ -119,9 +120,11 @@ const fn counted_by(client: Client<'_>) -> (&'static [Per], &'static [Per]) {
     }
 }
 
-/// True if a limit counts by a client and something else together.
-fn has_part(rule: &Rule, client: Client<'_>) -> bool {
-    rule.per.iter().any(|per| counted_by(client).0.contains(per))
+/// True if a limit counts a client together with something else, so that not all it counts can be found: `nothing` of it,
+/// or what an address has without a user or a tenant.
+fn counts_with_others(rule: &Rule, client: Client<'_>, nothing: bool) -> bool {
+    let has_part = rule.per.iter().any(|per| counted_by(client).0.contains(per));
+    has_part && (nothing || (rule.per.len() > 1 && matches!(client, Client::Address(_))))
 }
 
 fn keys<S: Store, C: Clock, L: Ledger>(
