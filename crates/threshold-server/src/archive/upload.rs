@@ -48,6 +48,7 @@ struct Sending {
     /// How long objects are kept, and when those that are too old were removed.
     keep: Span,
     forgot: Option<Timestamp>,
+    started: Timestamp,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -62,7 +63,7 @@ impl Upload {
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (stop, told) = watch::channel(());
+        let ((stop, told), clock) = (watch::channel(()), SystemClock::new());
         let mut sending = Sending {
             folder,
             bucket: Bucket::new(place)?,
@@ -71,8 +72,9 @@ impl Upload {
             moving: Arc::clone(moving),
             keep,
             forgot: None,
+            started: clock.now(),
             breaker: Breaker::new(BREAKER),
-            clock: SystemClock::new(),
+            clock,
             log: Arc::clone(log),
             health: Arc::clone(health),
         };
@@ -129,8 +131,9 @@ impl Sending {
             }
         }
         self.folder.tidy(begun);
-        // What cannot be reached is not asked for more.
-        if count > 0 && !stop && self.forgot.is_none_or(|before| begun.since(before) >= FORGET) {
+        // At first after something has arrived; where nothing has for an hour, somebody else's may still be too old.
+        let never = if count > 0 { Timestamp::default() } else { self.started };
+        if !stop && begun.since(self.forgot.unwrap_or(never)) >= FORGET {
             self.forgot = Some(begun);
             self.forget(begun).await;
         }

@@ -56,7 +56,7 @@ async fn other_nodes_forget_it_when_they_hear_of_it() {
     for ask in [&alice, &bob] {
         assert_eq!(
             (word(&here, ask).await, word(&here, ask).await, word(&here, ask).await),
-            ("allowed", "limited", "banned")
+            ("allowed", "banned", "banned")
         );
     }
     there.service.engine.refresh().await.expect("memory answers");
@@ -87,7 +87,7 @@ async fn a_ban_stays_that_is_to_stay_and_overrides_go() {
     let own = threshold::engine::Override { subject: Some(subject), ..override_all("one", "2/day") };
     here.service.set(own).await;
     let seen = [word(&here, &alice).await, word(&here, &alice).await, word(&here, &alice).await];
-    assert_eq!(seen, ["allowed", "allowed", "limited"]);
+    assert_eq!(seen, ["allowed", "allowed", "banned"]);
     assert_eq!(erase(&here, "192.0.2.7", true).await, 0);
     there.service.engine.refresh().await.expect("memory answers");
     for node in [&here, &there] {
@@ -99,5 +99,5 @@ async fn a_ban_stays_that_is_to_stay_and_overrides_go() {
     assert_eq!(erase(&here, "192.0.2.7", false).await, 1);
     there.service.engine.refresh().await.expect("memory answers");
     assert_eq!((word(&here, &alice).await, word(&there, &alice).await), ("allowed", "allowed"));
-    assert_eq!(word(&here, &alice).await, "limited", "by the policy's own rate");
+    assert_eq!(word(&here, &alice).await, "banned", "by the policy's own rate");
 }
