@@ -8,6 +8,7 @@
 
 mod apply;
 mod entry;
+mod erase;
 mod records;
 mod subject;
 
@@ -19,6 +20,7 @@ use crate::time::{Span, Timestamp};
 
 pub use apply::{MAX_SANCTION, Rows, apply};
 pub use entry::{Change, Entry, Evidence, LoginFailed, LoginSucceeded, Strike, Struck, Worse, Written};
+pub use erase::{ERASING, Erased, Erasure, RecordClass};
 pub use records::{
     Audit, Author, Device, Failures, Lifted, Override, Page, Query, Record, Sanction, SanctionKind, Standing,
     Tenant, ViolationRecord,

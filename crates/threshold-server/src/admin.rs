@@ -9,6 +9,7 @@
 //! | `call`, `ask` | one question: its parts, and who is meant |
 //! | `status` | how the parts are, and what an operator can have them do |
 //! | `sanctions`, `lockouts`, `overrides`, `tenants`, `records` | what the ledger has |
+//! | `subjects` | somebody who is forgotten as a whole |
 //! | `limits` | counters that begin anew |
 //! | `policy` | the policy in force: shown, checked, changed and taken back |
 //! | `explain` | what a request would meet |
@@ -34,12 +35,14 @@ mod routes;
 mod sanctions;
 mod serve;
 mod status;
+mod subjects;
 mod tenants;
 pub(crate) mod tokens;
 mod traffic;
 
 use std::sync::Arc;
 
+use threshold::event::Event;
 use threshold::ledger::Change;
 use threshold::{MemoryStore, NodeStore, SharedStore};
 
@@ -91,10 +94,19 @@ impl Admin {
         let Noted { action, target, before, after } = noted;
         let (said, action, target) =
             (format!("{action} {target} by {by}"), action.to_owned(), target.to_owned());
+        let event = Event::AdminChanged {
+            at: self.engine.now(),
+            action: action.clone(),
+            target: target.clone(),
+            before: before.clone(),
+            after: after.clone(),
+            by: by.to_owned(),
+        };
         match ask::operate(&*self.engine, by, Change::Note { action, target, before, after }).await {
             Ok(_) => true,
             Err(error) => {
                 self.log.error(&format!("not in the audit log: {said} ({error})"));
+                self.engine.tell(&event);
                 false
             }
         }

@@ -151,7 +151,7 @@ impl App {
                 _ = refreshing.tick() => {
                     // The engine tells of it itself, once.
                     health.ledger(engine.refresh().await.is_err());
-                    let _ = engine.store().sweep(SWEPT).await;
+                    let _ = engine.sweep_counters(SWEPT).await;
                 }
                 _ = sweeping.tick() => match engine.sweep().await {
                     Ok(dropped) => log.debug(&format!("the ledger forgot {dropped} records that are over")),

@@ -5,6 +5,7 @@ mod analytics;
 mod bans;
 mod common;
 mod doctor;
+mod erase;
 mod export;
 mod import;
 mod lockouts;
@@ -18,11 +19,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use admin::{AdminPlace, Audit, Status};
+pub(crate) use admin::{AdminPlace, Audit, Maintenance, Status};
 pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
-pub(crate) use common::{Place, Served, Whom};
+pub(crate) use common::{Place, Plain, Served, Whom};
 pub(crate) use doctor::Doctor;
+pub(crate) use erase::Erase;
 pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
@@ -62,7 +64,9 @@ Examples:
   threshold token create --scope read --name grafana    a token for the admin API
   threshold status                         how the parts of a running server are
   threshold top                            what it does, second by second
-  threshold audit                          who changed what on it";
+  threshold audit                          who changed what on it
+  threshold maintenance                    forgets what is over, and writes what waits for the archive
+  threshold erase 203.0.113.7              forgets all that is kept about somebody";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -100,6 +104,10 @@ pub(crate) enum Command {
     Top(Top),
     /// Say who changed what on a running server.
     Audit(Audit),
+    /// Have a running server forget what is over and write what waits.
+    Maintenance(Maintenance),
+    /// Forget all that is kept about somebody.
+    Erase(Box<Erase>),
     /// Make, list and revoke tokens for the admin API.
     #[command(subcommand)]
     Token(Token),

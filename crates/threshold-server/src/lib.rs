@@ -8,6 +8,7 @@
 //! | `resp` | the same for clients of Redis |
 //! | `described`, `keys` | requests as programs describe them, and the keys of those programs |
 //! | `rls`, `envoy` | Envoy's rate limit service, and the configuration of another one |
+//! | `documents` | what the ledger has, as JSON |
 //! | `listening` | whoever is connected to them |
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
@@ -38,6 +39,7 @@ mod config;
 mod dashboard;
 mod demo;
 mod described;
+mod documents;
 mod engine;
 mod envoy;
 pub mod fuzzing;
@@ -102,6 +104,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Status(status) => commands::status(&status, &mut output),
             Command::Top(top) => commands::top(&top, &mut output),
             Command::Audit(audit) => commands::audit(&audit, &mut output),
+            Command::Maintenance(asked) => commands::maintenance(&asked, &mut output),
+            Command::Erase(asked) => commands::erase(&asked, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),

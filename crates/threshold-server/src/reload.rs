@@ -39,6 +39,7 @@ struct Source {
     /// The application that there is if the policy names none.
     upstream: Option<String>,
     surfaces: Surfaces,
+    data_dir: PathBuf,
 }
 
 /// A policy that was read and is good, and what comes of it.
@@ -95,6 +96,7 @@ impl Reloader {
             serve: serve.clone(),
             upstream: app.upstream.clone(),
             surfaces: config.addresses(),
+            data_dir: config.settings.data_dir.clone(),
         };
         let watched = Watched { files: source.files(&config.policy), envoy };
         let (seen, fixed) = (watched.look(), Fixed::of(&config.policy));
@@ -195,7 +197,7 @@ impl Source {
         let (policy, rules, notes) = config::reread(files, &self.secrets).map_err(told)?;
         let one = |problem: String| vec![problem];
         // A surface that others reach stays shut to them, whatever becomes of the policy.
-        config::guard(&policy, self.surfaces).map_err(one)?;
+        config::guard(&policy, self.surfaces, &self.data_dir).map_err(one)?;
         let upstream = config::upstream(&self.serve, &policy).or_else(|| self.upstream.clone());
         let prepared = Prepared::new(&policy, upstream.as_deref()).map_err(one)?;
         let alerts = config::alerts(&policy).map_err(one)?;

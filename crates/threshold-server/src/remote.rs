@@ -17,12 +17,15 @@ use crate::config;
 const USUAL: &str = "http://127.0.0.1:8083";
 /// How long an answer may take, and how large it may be.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for what goes through a whole archive.
+const LONG: Duration = Duration::from_secs(3_600);
 const LARGEST: usize = 64 << 20;
 
 /// A server that is asked.
 pub(crate) struct Remote {
     address: Uri,
     token: String,
+    patience: Duration,
 }
 
 impl Remote {
@@ -42,7 +45,12 @@ impl Remote {
                 "there is no token; set THRESHOLD_ADMIN_TOKEN, or name a file that has it with --token-file".to_owned()
             })?,
         };
-        Ok(Self { address, token })
+        Ok(Self { address, token, patience: PATIENCE })
+    }
+
+    /// The same server, which may take its time: a large archive is rewritten file by file.
+    pub(crate) fn patient(&self) -> Self {
+        Self { address: self.address.clone(), token: self.token.clone(), patience: LONG }
     }
 
     /// What the API answers; what it refuses is told in its own words.
@@ -52,7 +60,7 @@ impl Remote {
 
     /// The same for any method.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Json>) -> Result<Json, String> {
-        let asking = tokio::time::timeout(PATIENCE, self.try_ask(method, path, body)).await;
+        let asking = tokio::time::timeout(self.patience, self.try_ask(method, path, body)).await;
         asking.unwrap_or_else(|_| Err("it took too long".to_owned())).map_err(|what| {
             format!("{}: {what}; see whether the server runs there, and --admin names it", self.address)
         })?

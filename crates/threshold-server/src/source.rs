@@ -3,8 +3,8 @@
 //! Commands know nothing but this: who is meant, what is written down, and what is to be changed. Today that is a ledger
 //! which is opened here; whatever else answers these questions can be put in its place.
 
-use threshold::engine::{Secrets, Subjects};
-use threshold::ledger::{Change, Entry, Query, Record, Written};
+use threshold::engine::{Secrets, Subjects, redacted};
+use threshold::ledger::{Audit, Change, Entry, Erased, Erasure, Query, Record, Written};
 use threshold::{Clock, Ledger, SharedLedger, StoreError, SubjectId, SystemClock, Timestamp, open_ledger};
 
 use crate::cli::Whom;
@@ -94,10 +94,49 @@ impl Source {
         Ok(written.into_iter().map(|written| written == Written::Changed(true)).collect())
     }
 
+    /// Forgets somebody; says whom, and how much that was.
+    pub(crate) async fn erase(
+        &self,
+        (by, at): (&str, Timestamp),
+        (whom, keep_sanctions): (&Whom, bool),
+    ) -> Result<(Vec<SubjectId>, Erased), StoreError> {
+        let names = std::iter::once(&self.current).chain(&self.previous);
+        let mut subjects: Vec<SubjectId> = names.flat_map(|names| all_ids(names, whom)).collect();
+        subjects.dedup();
+        let (names, audit) = (whom.names(), self.read(|after| Query::Audit { after }).await?);
+        let named = audit.iter().filter_map(|record| match record {
+            Record::Audit(audit) => redacted(audit, &names),
+            _ => None,
+        });
+        let mut named: Vec<Audit> = named.collect();
+        let erasure = |subject: &SubjectId| {
+            let (subject, redacted) = (*subject, std::mem::take(&mut named));
+            let change = Change::Erase(Erasure { subject, keep_sanctions, redacted });
+            Entry::Operator { by: by.to_owned(), at, change }
+        };
+        let entries: Vec<Entry> = subjects.iter().map(erasure).collect();
+        let mut all = Erased::default();
+        for written in self.ledger.write(&entries).await? {
+            if let Written::Erased(erased) = written {
+                all = all.and(&erased);
+            }
+        }
+        Ok((subjects, all))
+    }
+
     /// Lets go of the ledger. What was acknowledged survives, however this ends.
     pub(crate) async fn close(self) {
         let _ = self.ledger.close().await;
     }
+}
+
+/// Everybody that `names` makes of somebody who is to be erased: whether a user proved its name or not, it is forgotten.
+pub(crate) fn all_ids(names: &Subjects, whom: &Whom) -> Vec<SubjectId> {
+    let mut ids = vec![id(names, whom)];
+    if let Whom::User(user) = whom {
+        ids.push(names.named_user(user.tenant.as_deref(), &user.name));
+    }
+    ids
 }
 
 /// The subject that `names` makes of somebody.

@@ -5,11 +5,15 @@
 mod support;
 
 mod admin {
+    mod changes;
     mod cli;
     mod common;
     mod document;
+    mod erasure;
     mod listing;
+    mod maintenance;
     mod policy;
+    mod recovery;
     mod refused;
     mod tokens;
     mod verbs;

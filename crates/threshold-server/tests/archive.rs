@@ -6,6 +6,7 @@ mod support;
 
 mod archive {
     mod bucket;
+    mod erasure;
     mod folder;
     mod programs;
     mod s3;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use threshold_testkit::folder::Folder;
 
 use support::client::Client;
+use support::listener::Listener;
 use support::server::Server;
 
 const POLICY: &str = r#"
@@ -217,45 +218,11 @@ async fn prometheus_scrapes_it_and_a_rule_fires() {
     assert!(alert["annotations"]["summary"].as_str().unwrap().contains("35 times"), "{alert}");
 }
 
-/// Somebody who listens to events.
-struct Listener(TcpStream, String);
-
-impl Listener {
-    fn new(server: &Server, query: &str) -> Self {
-        let mut stream = TcpStream::connect(server.admin).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let head = format!(
-            "GET /api/admin/events{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut listener = Self(stream, String::new());
-        listener.hears(": listening");
-        assert!(listener.1.contains("text/event-stream"), "{}", listener.1);
-        listener
-    }
-
-    /// Reads until `text` came.
-    fn hears(&mut self, text: &str) {
-        while !self.1.contains(text) {
-            let mut piece = [0; 4_096];
-            let read = self.0.read(&mut piece).unwrap_or_else(|error| panic!("{error} after\n{}", self.1));
-            assert!(read > 0, "it ended after\n{}", self.1);
-            self.1.push_str(&String::from_utf8_lossy(&piece[..read]));
-        }
-    }
-
-    /// The documents of all events that came.
-    fn documents(&self) -> Vec<serde_json::Value> {
-        let lines = self.1.lines().filter_map(|line| line.strip_prefix("data: "));
-        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_are_told_to_who_listens_and_as_it_wants() {
     let server = serve();
-    let mut all = Listener::new(&server, "?event=decision");
-    let mut refused = Listener::new(&server, "?event=decision&blocked=true&layer=endpoint");
+    let mut all = Listener::new(&server, TOKEN, "?event=decision");
+    let mut refused = Listener::new(&server, TOKEN, "?event=decision&blocked=true&layer=endpoint");
     let mut answers = Vec::new();
     for path in ["/search/a", "/search/b", "/search/%3Cscript%3E", "/x", "/y", "/z"] {
         answers.push(ask(&server, path).await == 429);
@@ -278,7 +245,7 @@ async fn decisions_are_told_to_who_listens_and_as_it_wants() {
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_changes_are_told_too() {
     let server = serve();
-    let mut listener = Listener::new(&server, "?event=sanction_imposed&kind=ban");
+    let mut listener = Listener::new(&server, TOKEN, "?event=sanction_imposed&kind=ban");
     let (client, bearer) = (Client::new(server.admin), format!("Bearer {TOKEN}"));
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     let ban = r#"{ "client": "192.0.2.9", "kind": "ban", "for": "1h", "reason": "tests" }"#;

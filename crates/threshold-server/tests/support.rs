@@ -5,6 +5,7 @@ pub(crate) mod application;
 pub(crate) mod client;
 pub(crate) mod echo;
 pub(crate) mod large;
+pub(crate) mod listener;
 pub(crate) mod schemathesis;
 pub(crate) mod server;
 pub(crate) mod wire;

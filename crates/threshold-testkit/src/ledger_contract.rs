@@ -6,6 +6,7 @@
 //!
 //! [`ledger_contract_tests!`]: crate::ledger_contract_tests
 
+mod erasure;
 mod feed;
 mod logins;
 mod random;
@@ -111,6 +112,10 @@ cases! {
     logins::unlocked_by_account_or_by_source,
     logins::lockouts_are_listed_while_they_last,
     logins::devices_are_remembered_and_the_oldest_makes_room,
+    erasure::somebody_is_forgotten_and_nobody_else,
+    erasure::sanctions_in_force_stay_if_they_are_to,
+    erasure::accounts_and_tenants_are_forgotten_too,
+    erasure::changes_that_name_somebody_read_otherwise_afterwards,
     sweeping::sweeping_keeps_and_drops_to_the_tick,
     random::random_stories_are_told_alike,
     random::reports_its_health,

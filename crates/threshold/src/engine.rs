@@ -7,6 +7,7 @@
 mod charge;
 mod decide;
 mod descriptors;
+mod erase;
 mod escalate;
 mod explain;
 mod meet;
@@ -49,6 +50,7 @@ use subject::{Asker, SubjectKeys};
 pub use charge::*;
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
 pub use descriptors::{Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, OwnLimit};
+pub use erase::{Forgetting, Forgotten, redacted};
 pub use explain::{Considered, Explanation};
 pub use message::Message;
 pub use overrides::{Override, OverrideError};
@@ -77,6 +79,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     settings: Mutex<Settings>,
     /// The last change of the ledger that was taken over.
     version: AtomicU64,
+    /// The last erasure that was, however often all changes are read.
+    last_erasure: AtomicU64,
     /// True while the ledger fails.
     failing: AtomicBool,
     /// Whether decisions ask the ledger at all.
@@ -156,6 +160,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             standings: Standings::new(standings::MOST),
             settings: Mutex::default(),
             version: AtomicU64::new(0),
+            last_erasure: AtomicU64::new(0),
             failing: AtomicBool::new(false),
             ledger_breaker: Breaker::new(BreakerSettings::default()),
             receipts: UniqueIds::new(),

@@ -90,6 +90,32 @@ pub enum Event {
         /// Who did.
         by: String,
     },
+    /// An operator had somebody forgotten.
+    SubjectErased {
+        /// When.
+        at: Timestamp,
+        /// Whom.
+        subject: SubjectId,
+        /// How many records of it the ledger had.
+        records: usize,
+        /// Who did.
+        by: String,
+    },
+    /// An operator changed something that the ledger has no records of, such as the policy.
+    AdminChanged {
+        /// When.
+        at: Timestamp,
+        /// What was done.
+        action: String,
+        /// To what.
+        target: String,
+        /// What it was before; empty if nothing.
+        before: String,
+        /// What it is now; empty if nothing.
+        after: String,
+        /// Who did.
+        by: String,
+    },
     /// The ledger fails: nothing new is written down. Sanctions are in force as they were.
     LedgerFailed {
         /// When.
@@ -138,6 +164,8 @@ impl Event {
             Self::AuthAccountCeiling { .. } => "auth_account_ceiling",
             Self::LockoutLifted { .. } => "lockout_lifted",
             Self::SettingChanged { .. } => "setting_changed",
+            Self::SubjectErased { .. } => "subject_erased",
+            Self::AdminChanged { .. } => "admin_changed",
             Self::LedgerFailed { .. } => "ledger_failed",
             Self::LedgerRecovered { .. } => "ledger_recovered",
         }
@@ -155,6 +183,8 @@ impl Event {
             | Self::AuthAccountCeiling { at, .. }
             | Self::LockoutLifted { at, .. }
             | Self::SettingChanged { at, .. }
+            | Self::SubjectErased { at, .. }
+            | Self::AdminChanged { at, .. }
             | Self::LedgerFailed { at, .. }
             | Self::LedgerRecovered { at } => *at,
         }
@@ -196,6 +226,12 @@ impl Event {
             Self::AuthAccountCeiling { account, .. } => json!({ "username": shown(account) }),
             Self::LockoutLifted { subject, by, .. } => json!({ "subject": shown(subject), "by": by }),
             Self::SettingChanged { what, by, .. } => json!({ "what": what, "by": by }),
+            Self::SubjectErased { subject, records, by, .. } => {
+                json!({ "subject": shown(subject), "records": records, "by": by })
+            }
+            Self::AdminChanged { action, target, before, after, by, .. } => {
+                json!({ "action": action, "target": target, "before": before, "after": after, "by": by })
+            }
             Self::LedgerFailed { error, .. } => json!({ "error": error }),
             Self::LedgerRecovered { .. } => json!({}),
         }

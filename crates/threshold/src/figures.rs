@@ -307,6 +307,14 @@ impl Figures {
         self.addresses.most(most)
     }
 
+    /// Forgets how often an address was refused, and the tenants that `is_meant`. Sums stay: they name nobody.
+    pub fn forget(&self, subject: &SubjectId, is_meant: impl Fn(&str) -> bool) {
+        self.addresses.retain(|address| address != subject);
+        self.tenants.retain(|tenant| !is_meant(tenant));
+        let minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
+        minute.addresses.retain(|address| address != subject);
+    }
+
     /// The most refusals of one address within this minute or the one before, at `now`: at least so many. Of a crowd of very
     /// many, one that makes up less than one part in 500 may be missed.
     #[must_use]

@@ -153,6 +153,18 @@ impl Usage {
         Drained { rows, dropped: self.dropped.swap(0, Ordering::Relaxed) }
     }
 
+    /// Forgets what was counted of `subject`; says how many rows that were.
+    pub fn forget(&self, subject: &SubjectId) -> usize {
+        let mut shard = self.shard(subject);
+        let Ok(known) = shard.subjects.find_entry(hash(subject), |known| known.subject == *subject) else {
+            return 0;
+        };
+        let (gone, _) = known.remove();
+        shard.rows -= gone.rows.len();
+        self.rows.fetch_sub(gone.rows.len(), Ordering::Relaxed);
+        gone.rows.len()
+    }
+
     fn shard(&self, subject: &SubjectId) -> MutexGuard<'_, Shard> {
         // The tables take the lower half.
         let [_, high] = subject.halves();

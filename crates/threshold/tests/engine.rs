@@ -12,6 +12,8 @@ mod corners;
 mod descriptors;
 #[path = "engine/enforcement.rs"]
 mod enforcement;
+#[path = "engine/erase.rs"]
+mod erase;
 #[path = "engine/explain.rs"]
 mod explain;
 #[path = "engine/failing_ledger.rs"]

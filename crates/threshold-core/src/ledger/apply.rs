@@ -1,6 +1,7 @@
 //! What follows from an entry: the one transition of every ledger.
 
 use super::entry::{Change, Entry, LoginFailed, LoginSucceeded, Strike, Struck, Worse, Written};
+use super::erase::{RecordClass, erase};
 use super::records::{
     Audit, Author, Device, Failures, Lifted, Override, Sanction, SanctionKind, Standing, Tenant,
     ViolationRecord,
@@ -76,8 +77,6 @@ pub trait Rows {
     fn failures(&mut self, source: SubjectId) -> Result<Option<Failures>, StoreError>;
     /// Writes the failed logins of a source.
     fn put_failures(&mut self, failures: &Failures) -> Result<(), StoreError>;
-    /// Forgets the failed logins of a source, or all of an account; says how many rows that were.
-    fn forget_failures(&mut self, of: SubjectId) -> Result<usize, StoreError>;
 
     /// The devices of an account, in the order in which they were last used.
     fn devices(&mut self, account: SubjectId) -> Result<Vec<Device>, StoreError>;
@@ -86,7 +85,10 @@ pub trait Rows {
     /// Forgets a device.
     fn forget_device(&mut self, device: &Device) -> Result<(), StoreError>;
 
-    /// Adds an operator's change.
+    /// Forgets all rows of a class that are `subject`'s; says how many that were.
+    fn erase(&mut self, class: RecordClass, subject: SubjectId) -> Result<usize, StoreError>;
+
+    /// Writes an operator's change, in the place of the one of the same id.
     fn add_audit(&mut self, audit: &Audit) -> Result<(), StoreError>;
 }
 
@@ -99,6 +101,9 @@ pub fn apply(rows: &mut impl Rows, entry: &Entry) -> Result<Written, StoreError>
     match entry {
         Entry::Strike(struck) => strike(rows, struck).map(Written::Struck),
         Entry::Worse(worse) => rows.worsen(worse, worse.at.minus(worse.window)).map(Written::Worse),
+        Entry::Operator { by, at, change: Change::Erase(erasure) } => {
+            erase(rows, (by, *at), erasure).map(Written::Erased)
+        }
         Entry::Operator { by, at, change } => operate(rows, (by, *at), change).map(Written::Changed),
         Entry::LoginFailed(failed) => login_failed(rows, failed),
         Entry::LoginSucceeded(succeeded) => login_succeeded(rows, succeeded),
@@ -269,11 +274,13 @@ fn operate(rows: &mut impl Rows, (by, at): (&str, Timestamp), change: &Change) -
             ("remove".to_owned(), subject.to_string(), before.map(|before| before.tier), after)
         }
         Change::Unlock(of) => {
-            let forgotten = rows.forget_failures(*of)?;
+            let forgotten = rows.erase(RecordClass::Failures, *of)?;
             let before = (forgotten > 0).then(|| format!("{forgotten} with failed logins"));
             let after = before.as_ref().map(|_| String::new());
             ("unlock".to_owned(), of.to_string(), before, after)
         }
+        // Answered with how much that was, by itself.
+        Change::Erase(_) => return Ok(false),
         Change::Note { action, target, before, after } => {
             (action.clone(), target.clone(), Some(before.clone()), Some(after.clone()))
         }
@@ -365,7 +372,7 @@ fn login_succeeded(rows: &mut impl Rows, succeeded: &LoginSucceeded) -> Result<W
     }
     if before.is_some() {
         for id in succeeded.before.into_iter().chain([source]) {
-            rows.forget_failures(id)?;
+            rows.erase(RecordClass::Failures, id)?;
         }
     }
     if let Some(device) = device {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::erase::{Erased, Erasure};
 use super::records::{Override, Sanction, SanctionKind, Standing, Tenant};
 use super::subject::SubjectId;
 use crate::standing::{Ladder, Lockout, Looks, Reputation, Violation};
@@ -117,6 +118,8 @@ pub enum Change {
     RemoveTenant(SubjectId),
     /// Forgets failed logins: an account's, or those of one source.
     Unlock(SubjectId),
+    /// Forgets somebody as a whole.
+    Erase(Erasure),
     /// Changes nothing here: something was changed elsewhere, such as a policy, and is to be remembered.
     Note {
         /// What was done.
@@ -169,6 +172,8 @@ pub enum Written {
     Worse(bool),
     /// Of an operator's change: true if something is different now.
     Changed(bool),
+    /// Of an erasure: how much was forgotten.
+    Erased(Erased),
     /// Of a login: until when the source is locked out of the account; none if it is not.
     Login {
         /// Failures that count by now.

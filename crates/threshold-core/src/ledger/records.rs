@@ -196,8 +196,8 @@ pub struct Audit {
 /// first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// Everything that decisions are made by (standings, sanctions, overrides, tenants) and changed after a version, in
-    /// the order of changes.
+    /// Everything that decisions are made by (standings, sanctions, overrides, tenants) and changed after a version, and
+    /// the operators' changes that erased somebody, in the order of changes.
     Changes {
         /// The version.
         after: u64,

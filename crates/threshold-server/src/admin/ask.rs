@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::Value as Json;
-use threshold::engine::{Client, Endpoint, Engine, Override, OverrideError};
+use threshold::engine::{Client, Endpoint, Engine, Forgetting, Forgotten, Override, OverrideError};
 use threshold::ledger::{Change, Page, Query};
 use threshold::{Clock, Ledger, Store, StoreError, Swept};
 use threshold_http::Answer;
@@ -47,12 +47,20 @@ pub(super) fn reset<'a, S: Store, C: Clock, L: Ledger>(
     Box::pin(engine.reset_counters(client, endpoint))
 }
 
+pub(super) fn erase<'a, S: Store, C: Clock, L: Ledger>(
+    engine: &'a Engine<S, C, L>,
+    by: &'a str,
+    forgetting: &'a Forgetting<'a>,
+) -> Asking<'a, Result<Forgotten, StoreError>> {
+    Box::pin(engine.erase(by, forgetting))
+}
+
 /// Forgets counters that are over, of about so many.
 pub(super) fn sweep_store<S: Store, C: Clock, L: Ledger>(
     engine: &Engine<S, C, L>,
     budget: usize,
 ) -> Asking<'_, Result<Swept, StoreError>> {
-    Box::pin(engine.store().sweep(budget))
+    Box::pin(engine.sweep_counters(budget))
 }
 
 /// Forgets records that need not be kept.

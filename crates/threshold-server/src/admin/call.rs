@@ -14,7 +14,8 @@ use super::Admin;
 use super::ask;
 use super::tokens::Caller;
 use crate::api::read::{bad, question, unprocessable};
-use crate::cli::{Whom, values};
+pub(super) use crate::cli::Plain;
+use crate::cli::Whom;
 use crate::source;
 
 /// The largest page, and that of who does not say.
@@ -114,33 +115,9 @@ impl Call {
     }
 }
 
-/// What a name is that does not say so itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plain {
-    /// An address, if it is one, or a user.
-    Client,
-    Tenant,
-    Account,
-}
-
-/// Whom `text` means: a subject as it is listed, `address:`, `user:`, `tenant:` or `account:` and a name, or a name.
+/// Whom `text` means.
 pub(super) fn whom(text: &str, plain: Plain) -> Result<Whom, Box<Answer>> {
-    if let Ok(subject) = text.parse::<SubjectId>() {
-        return Ok(Whom::Subject(subject));
-    }
-    let named = match text.split_once(':') {
-        Some(("address", name)) => values::address(name).map(Whom::Address),
-        Some(("user", name)) => values::user(name).map(Whom::User),
-        Some(("tenant", name)) => values::name(name).map(Whom::Tenant),
-        Some(("account", name)) => values::account(name).map(Whom::Account),
-        _ => match (plain, text.parse()) {
-            (Plain::Client, Ok(address)) => Ok(Whom::Address(address)),
-            (Plain::Client, Err(_)) => values::user(text).map(Whom::User),
-            (Plain::Tenant, _) => values::name(text).map(Whom::Tenant),
-            (Plain::Account, _) => values::account(text).map(Whom::Account),
-        },
-    };
-    named.map_err(|what| bad("bad_client", &what))
+    Whom::read(text, plain).map_err(|what| bad("bad_client", &what))
 }
 
 impl Params {
@@ -219,13 +196,16 @@ pub(super) fn decoded(text: &str, plus: bool) -> Result<String, Box<Answer>> {
         .map_err(|_| bad("bad_request", "the address is no text in UTF-8; write it as UTF-8"))
 }
 
+/// What is told when something does not work that may work later.
+pub(super) fn unavailable(why: &str) -> Box<Answer> {
+    let detail = format!("{why}; try again in a moment");
+    Box::new(Answer::new(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &detail))
+}
+
 /// What is told when a store or the ledger failed.
 pub(super) fn failed(error: StoreError) -> Box<Answer> {
     match error.is_transient() {
-        true => {
-            let detail = format!("{error}; try again in a moment");
-            Box::new(Answer::new(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", &detail))
-        }
+        true => unavailable(&error.to_string()),
         false => unprocessable("unprocessable", &error.to_string()),
     }
 }

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use threshold::{MemoryStore, RateLimiter};
 use threshold_http::Answer;
 
-use super::tokens::{Caller, Scope, Tokens};
+use super::tokens::{Caller, Scope, TokenChange, Tokens};
 use crate::keys::bearer_of;
 
 /// How many wrong tokens an address may show, and how often a token may be used.
@@ -74,6 +74,11 @@ impl Guard {
             return is_from_here(headers, &[]);
         }
         self.admit(peer, headers, Scope::Read).map(drop)
+    }
+
+    /// Which tokens were made and revoked since the last time this was asked.
+    pub(super) fn token_changes(&self) -> Vec<TokenChange> {
+        self.tokens.changes()
     }
 
     fn refuse_wrong(&self, peer: IpAddr) -> Refused {

@@ -2,14 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use threshold::engine::{Client, Endpoint};
+use threshold::engine::Endpoint;
 use threshold_http::Answer;
 
 use super::Noted;
 use super::ask;
 use super::call::{Call, Plain, failed, whom};
 use crate::api::read::{bad, given, unprocessable};
-use crate::cli::Whom;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -24,16 +23,11 @@ pub(super) async fn reset(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&[])?;
     let Reset { client_id, endpoint } = call.question()?;
     let whom = whom(&client_id, Plain::Client)?;
-    let client = match &whom {
-        Whom::Address(address) => Client::Address(*address),
-        Whom::User(user) => Client::User(user.tenant.as_deref(), &user.name),
-        Whom::Tenant(tenant) => Client::Tenant(tenant),
-        Whom::Account(account) => Client::Account(account),
-        Whom::Subject(_) => {
-            let detail = "counters are found by names, and a subject tells none; give the address or the name of the user";
-            return Err(unprocessable("no_name", detail));
-        }
-    };
+    let client = whom.client().ok_or_else(|| {
+        let detail =
+            "counters are found by names, and a subject tells none; give the address or the name of the user";
+        unprocessable("no_name", detail)
+    })?;
     let rules = call.admin.engine.rules();
     let chosen = match endpoint.as_deref() {
         None => Endpoint::Every,

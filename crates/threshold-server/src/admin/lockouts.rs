@@ -1,11 +1,12 @@
 //! Who is locked out of which account.
 
 use serde_json::{Value as Json, json};
-use threshold::ledger::{Change, Failures, Query, Record};
+use threshold::ledger::{Change, Query, Record};
 use threshold_http::Answer;
 
 use super::ask;
 use super::call::{Call, Plain, failed, whom};
+use crate::documents;
 
 /// Those that are in force.
 pub(super) async fn list(call: &Call) -> Result<Json, Box<Answer>> {
@@ -14,7 +15,7 @@ pub(super) async fn list(call: &Call) -> Result<Json, Box<Answer>> {
     let subjects = call.filter(Plain::Account)?;
     let query = |account, after| Query::Lockouts { at, account, after };
     let told = |record: &Record| match record {
-        Record::Failures(failures) => Some(document(failures)),
+        Record::Failures(failures) => Some(documents::lockout(failures)),
         _ => None,
     };
     call.page(&subjects, query, told).await
@@ -31,13 +32,4 @@ pub(super) async fn lift(call: &Call) -> Result<Json, Box<Answer>> {
         }
     }
     Ok(json!({ "changed": !subjects.is_empty(), "subjects": subjects }))
-}
-
-fn document(failures: &Failures) -> Json {
-    json!({
-        "account": failures.account.to_string(),
-        "source": failures.source.to_string(),
-        "failures": failures.tally.parts().0,
-        "lockedUntil": failures.locked_until.to_string(),
-    })
 }

@@ -2,23 +2,24 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use threshold::Rate;
 use threshold::engine::{Override, OverrideError};
 use threshold::ledger::{Change, Query, Record};
 use threshold::rate::MAX_COUNT;
-use threshold::{Rate, Timestamp};
 use threshold_http::Answer;
 
 use super::ask;
 use super::call::{Call, Plain, failed, whom};
 use crate::api::read::{bad, given, unprocessable};
 use crate::cli::values;
+use crate::documents;
 
 /// Those that were not removed.
 pub(super) async fn list(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&["limit", "after"])?;
     let now = call.admin.engine.now();
     let told = |record: &Record| match record {
-        Record::Override { change, .. } => Some(document(change, now)),
+        Record::Override { change, .. } => Some(documents::overriding(change, now)),
         _ => None,
     };
     call.page(&[None], |_, after| Query::Overrides { after }, told).await
@@ -67,7 +68,7 @@ pub(super) async fn set(call: &Call) -> Result<Json, Box<Answer>> {
         expires: span.map(|span| now.plus(span)),
     };
     match ask::set_override(&*call.admin.engine, call.by(), change.clone()).await {
-        Ok(()) => Ok(json!({ "changed": true, "override": document(&change, now) })),
+        Ok(()) => Ok(json!({ "changed": true, "override": documents::overriding(&change, now) })),
         Err(OverrideError::Ledger(error)) => Err(failed(error)),
         Err(error) => Err(unprocessable("bad_override", &error.to_string())),
     }
@@ -80,18 +81,4 @@ pub(super) async fn remove(call: &Call) -> Result<Json, Box<Answer>> {
     let change = Change::RemoveOverride(id);
     let changed = ask::operate(&*call.admin.engine, call.by(), change).await.map_err(failed)?;
     Ok(json!({ "changed": changed }))
-}
-
-fn document(one: &Override, now: Timestamp) -> Json {
-    json!({
-        "id": one.id,
-        "limit": one.limit,
-        "rate": one.rate.to_string(),
-        "subject": one.subject.map(|subject| subject.to_string()),
-        "allowance": one.burst_allowance,
-        "priority": one.priority,
-        "enabled": one.enabled,
-        "expires": one.expires.map(|end| end.to_string()),
-        "inForce": one.enabled && one.expires.is_none_or(|end| now < end),
-    })
 }

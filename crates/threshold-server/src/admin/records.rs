@@ -8,6 +8,7 @@ use threshold_http::Answer;
 use super::ask;
 use super::call::{Call, Plain, failed, whom};
 use super::sanctions;
+use crate::documents;
 
 /// What was violated, the oldest first.
 pub(super) async fn violations(call: &Call) -> Result<Json, Box<Answer>> {
@@ -41,7 +42,7 @@ pub(super) async fn standing_of(call: &Call, subject: SubjectId) -> Result<Json,
     });
     let now = engine.now();
     let in_force = sanctions::of(call, subject, true).await?;
-    let documents: Vec<Json> = in_force.iter().map(|one| sanctions::document(one, now)).collect();
+    let documents: Vec<Json> = in_force.iter().map(|one| documents::sanction(one, now)).collect();
     let mut document = standing_document(call, standing.as_ref());
     document["subject"] = json!(subject.to_string());
     document["sanctions"] = json!(documents);

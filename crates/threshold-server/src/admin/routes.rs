@@ -8,7 +8,7 @@ use super::call::Call;
 use super::tokens::Scope;
 use super::{
     analytics, clients, explain, limits, lockouts, openapi, overrides, policy, records, sanctions, status,
-    tenants, traffic,
+    subjects, tenants, traffic,
 };
 
 /// Something that can be asked.
@@ -40,6 +40,7 @@ pub(super) enum Verb {
     ListTenants,
     SetTenant,
     RemoveTenant,
+    Erase,
     Violations,
     Standing,
     Audit,
@@ -82,6 +83,7 @@ pub(super) const ROUTES: &[Route] = &[
     route(Method::GET, "tenants", Read, Verb::ListTenants),
     route(Method::PUT, "tenants/{tenant}", Operate, Verb::SetTenant),
     route(Method::DELETE, "tenants/{tenant}", Operate, Verb::RemoveTenant),
+    route(Method::DELETE, "subjects/{subject}", Admin, Verb::Erase),
     route(Method::GET, "violations", Read, Verb::Violations),
     route(Method::GET, "standing/{client}", Read, Verb::Standing),
     route(Method::GET, "audit", Read, Verb::Audit),
@@ -152,6 +154,7 @@ pub(super) async fn serve(verb: Verb, call: &Call) -> Result<Json, Box<Answer>> 
         Verb::ListTenants => tenants::list(call).await,
         Verb::SetTenant => tenants::set(call).await,
         Verb::RemoveTenant => tenants::remove(call).await,
+        Verb::Erase => subjects::erase(call).await,
         Verb::Violations => records::violations(call).await,
         Verb::Standing => records::standing(call).await,
         Verb::Audit => records::audit(call).await,

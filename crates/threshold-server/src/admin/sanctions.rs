@@ -2,14 +2,15 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use threshold::ledger::{Author, Change, Query, Record, Sanction, SanctionKind};
-use threshold::{SubjectId, Timestamp};
+use threshold::SubjectId;
+use threshold::ledger::{Change, Query, Record, Sanction, SanctionKind};
 use threshold_http::Answer;
 
 use super::ask;
 use super::call::{Call, Plain, failed, whom};
 use crate::api::read::{bad, given, unprocessable};
 use crate::cli::values;
+use crate::documents;
 
 /// Those that are in force, or all that are kept.
 pub(super) async fn list(call: &Call) -> Result<Json, Box<Answer>> {
@@ -21,7 +22,7 @@ pub(super) async fn list(call: &Call) -> Result<Json, Box<Answer>> {
     let query = |subject, after| Query::Sanctions { subject, active_at, after };
     let told = |record: &Record| match record {
         Record::Sanction(sanction) if only.is_none_or(|only| only == sanction.kind) => {
-            Some(document(sanction, now))
+            Some(documents::sanction(sanction, now))
         }
         _ => None,
     };
@@ -77,7 +78,7 @@ pub(super) async fn lift(call: &Call) -> Result<Json, Box<Answer>> {
 
 fn told(call: &Call, changed: bool, sanctions: &[Sanction]) -> Result<Json, Box<Answer>> {
     let now = call.admin.engine.now();
-    let documents: Vec<Json> = sanctions.iter().map(|sanction| document(sanction, now)).collect();
+    let documents: Vec<Json> = sanctions.iter().map(|sanction| documents::sanction(sanction, now)).collect();
     Ok(json!({ "changed": changed, "sanctions": documents }))
 }
 
@@ -93,26 +94,4 @@ pub(super) async fn of(call: &Call, subject: SubjectId, active: bool) -> Result<
 fn kind(name: &str) -> Result<SanctionKind, Box<Answer>> {
     let known = SanctionKind::ALL.into_iter().find(|kind| kind.name() == name);
     known.ok_or_else(|| bad("bad_request", "`kind` is ban, shadow or cooldown"))
-}
-
-pub(super) fn document(sanction: &Sanction, now: Timestamp) -> Json {
-    let (imposed_by, operator, limit, strikes) = match &sanction.author {
-        Author::Ladder { limit, strikes } => ("ladder", None, Some(limit), Some(strikes)),
-        Author::Operator(name) => ("operator", Some(name), None, None),
-    };
-    json!({
-        "id": sanction.id.to_string(),
-        "subject": sanction.subject.to_string(),
-        "kind": sanction.kind.name(),
-        "from": sanction.from.to_string(),
-        "until": sanction.until.to_string(),
-        "inForce": sanction.is_active(now),
-        "reason": sanction.reason,
-        "imposedBy": imposed_by,
-        "operator": operator,
-        "limit": limit,
-        "strikes": strikes,
-        "liftedAt": sanction.lifted.as_ref().map(|lifted| lifted.at.to_string()),
-        "liftedBy": sanction.lifted.as_ref().map(|lifted| &lifted.by),
-    })
 }

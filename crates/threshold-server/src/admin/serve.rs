@@ -10,17 +10,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 
-use super::Admin;
 use super::answer::answer;
 use super::guard::Guard;
-use super::tokens::Tokens;
+use super::tokens::{TokenChange, Tokens};
+use super::{Admin, Noted};
 use crate::health::Health;
 
 /// The most connections at the same time.
 const CONNECTIONS: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_BYTES: usize = 64 * 1024;
+/// How often somebody looks whether tokens were made or revoked.
+const LOOK: Duration = Duration::from_millis(500);
+/// Who changes the file of tokens is whoever may write it: nothing says more.
+const WHO: &str = "token file";
 
 /// An admin listener at work. It tells how the server is from the start, and does more once it was
 /// [opened](Self::open).
@@ -55,7 +60,26 @@ impl Listener {
     /// Has operators work on `admin` from now on.
     pub(crate) fn open(&self, admin: Arc<Admin>) {
         // Opened once.
-        let _ = self.shared.admin.set(admin);
+        if self.shared.admin.set(Arc::clone(&admin)).is_ok() {
+            tokio::spawn(tell_of_tokens(Arc::clone(&self.shared), admin));
+        }
+    }
+}
+
+/// Writes down which tokens are made and revoked while the server runs.
+async fn tell_of_tokens(shared: Arc<Shared>, admin: Arc<Admin>) {
+    let mut looking = tokio::time::interval(LOOK);
+    looking.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looking.tick().await;
+        for change in shared.guard.token_changes() {
+            let (action, name, [before, after]) = match &change {
+                TokenChange::Made(name, scope) => ("make", name, ["", scope.name()]),
+                TokenChange::Revoked(name, scope) => ("revoke", name, [scope.name(), ""]),
+            };
+            let (target, before, after) = (format!("token {name}"), before.to_owned(), after.to_owned());
+            admin.note(WHO, Noted { action, target: &target, before, after }).await;
+        }
     }
 }
 

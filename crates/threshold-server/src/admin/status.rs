@@ -7,9 +7,10 @@ use threshold::node::{ComponentName, ComponentState, ComponentStats, Strategy};
 use threshold_http::Answer;
 
 use super::ask;
-use super::call::{Call, failed};
+use super::call::{Call, failed, unavailable};
 use super::{Admin, Noted};
 use crate::api::read::unprocessable;
+use crate::archive::Tended;
 
 /// What a counter takes in memory at least: so many fit at most.
 const ENTRY_BYTES: usize = 32;
@@ -171,17 +172,21 @@ pub(super) async fn maintain(call: &Call) -> Result<Json, Box<Answer>> {
     let swept = ask::sweep_store(&*admin.engine, SWEPT).await.map_err(failed)?;
     let forgotten = ask::sweep_ledger(&*admin.engine).await.map_err(failed)?;
     let archived = match &admin.archive {
-        Some(archive) => archive.flush().await,
+        Some(archive) => archive.tend().await.map_err(|why| unavailable(&why))?,
         None => None,
     };
     let after = format!("{} counters and {forgotten} records forgotten", swept.dropped);
+    let count = |counted: fn(Tended) -> usize| archived.map(counted);
     let noted =
         Noted { action: "maintain", target: "store, ledger and archive", before: String::new(), after };
     let audited = admin.note(call.by(), noted).await;
     Ok(json!({
         "counters": { "seen": swept.seen, "dropped": swept.dropped },
         "ledgerRecords": forgotten,
-        "archivedRows": archived,
+        "archivedRows": count(|archived| archived.rows),
+        "archivedEvents": count(|archived| archived.events),
+        "archiveDaysRemoved": count(|archived| archived.days),
+        "archiveObjectsRemoved": count(|archived| archived.objects),
         "audited": audited,
     }))
 }

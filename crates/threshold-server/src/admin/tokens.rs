@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -199,6 +199,31 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 struct Seen {
     stamp: Stamp,
     tokens: Vec<Kept>,
+    /// What has changed since somebody asked.
+    changes: Vec<TokenChange>,
+}
+
+/// A token that was made or revoked, by whoever may write the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TokenChange {
+    Made(String, Scope),
+    Revoked(String, Scope),
+}
+
+impl Seen {
+    /// Takes over the tokens of the file as it is now.
+    fn take_over(&mut self, stamp: Stamp, tokens: Vec<Kept>) {
+        // One of the same name that was made anew is another.
+        let missing = |one: &Kept, among: &[Kept]| !among.iter().any(|other| other.hash == one.hash);
+        let of = |kept: &Kept| (kept.name.clone(), kept.scope);
+        let gone = self.tokens.iter().filter(|kept| missing(kept, &tokens)).map(of);
+        let new = tokens.iter().filter(|kept| missing(kept, &self.tokens)).map(of);
+        let revoked = gone.map(|(name, scope)| TokenChange::Revoked(name, scope));
+        let changes: Vec<TokenChange> =
+            revoked.chain(new.map(|(name, scope)| TokenChange::Made(name, scope))).collect();
+        self.changes.extend(changes);
+        (self.stamp, self.tokens) = (stamp, tokens);
+    }
 }
 
 /// A token that was made just now.
@@ -225,21 +250,33 @@ impl Tokens {
             true => first(&file, data_dir, &mut own),
             false => None,
         };
-        let seen = Mutex::new(Seen { stamp: stamp(&file.0), tokens: file.read()? });
+        let changes = made.iter().map(|_| TokenChange::Made(FIRST.to_owned(), Scope::Admin)).collect();
+        let seen = Mutex::new(Seen { stamp: stamp(&file.0), tokens: file.read()?, changes });
         Ok((Self { file, own, seen }, made))
     }
 
-    /// Who shows `token`. Every hash is compared whole, so that the time it takes tells nothing about them.
-    pub(crate) fn find(&self, token: &[u8]) -> Option<Caller> {
-        let shown = hash(token);
+    /// What was made and revoked since the last time this was asked.
+    pub(crate) fn changes(&self) -> Vec<TokenChange> {
+        std::mem::take(&mut self.look().changes)
+    }
+
+    /// The tokens as the file has them now.
+    fn look(&self) -> MutexGuard<'_, Seen> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamp(&self.file.0);
         if now != seen.stamp
             && let Ok(tokens) = self.file.read()
         {
             // What cannot be read leaves those in force that could.
-            *seen = Seen { stamp: now, tokens };
+            seen.take_over(now, tokens);
         }
+        seen
+    }
+
+    /// Who shows `token`. Every hash is compared whole, so that the time it takes tells nothing about them.
+    pub(crate) fn find(&self, token: &[u8]) -> Option<Caller> {
+        let shown = hash(token);
+        let seen = self.look();
         let same = |kept: &&Kept| verify_slices_are_equal(kept.hash.as_bytes(), shown.as_bytes()).is_ok();
         let mut found = None;
         for kept in self.own.iter().chain(&seen.tokens) {
@@ -298,6 +335,13 @@ mod tests {
         assert!(!text.contains(&token) && !text.contains(&first.token), "{text}");
         assert!(file.revoke("grafana").unwrap() && !file.revoke("grafana").unwrap());
         assert_eq!(tokens.find(token.as_bytes()), None);
+        let (made, revoked) = (TokenChange::Made, TokenChange::Revoked);
+        let changes = [
+            made(FIRST.to_owned(), Scope::Admin),
+            made("grafana".to_owned(), Scope::Read),
+            revoked("grafana".to_owned(), Scope::Read),
+        ];
+        assert_eq!((tokens.changes(), tokens.changes()), (changes.to_vec(), Vec::new()), "each is told once");
         assert!(Tokens::open(folder.path(), None).unwrap().1.is_none(), "the first is told once");
     }
 

@@ -72,15 +72,23 @@ impl Events {
         }
     }
 
-    /// Takes over what waits, if it is time to write it; at once if `stop`.
-    pub(super) fn take(&self, now: Timestamp, stop: bool) -> Taken {
+    /// Takes over what waits, if it is time to write it; `at_once` whether it is or not.
+    pub(super) fn take(&self, now: Timestamp, at_once: bool) -> Taken {
         let mut waiting = self.lock();
         let old = waiting.told.first().is_some_and(|first| now.since(first.at) >= LONGEST);
-        if !(stop || old || waiting.told.len() >= BATCH) {
+        if !(at_once || old || waiting.told.len() >= BATCH) {
             return Taken::default();
         }
         let Waiting { told, dropped } = std::mem::take(&mut *waiting);
         Taken { told, dropped }
+    }
+
+    /// Forgets what waits and is about somebody; says how many events that were.
+    pub(super) fn forget(&self, is_meant: impl Fn(&Told) -> bool) -> usize {
+        let mut waiting = self.lock();
+        let before = waiting.told.len();
+        waiting.told.retain(|told| !is_meant(told));
+        before - waiting.told.len()
     }
 
     /// Takes back what could not be written, as far as there is room.

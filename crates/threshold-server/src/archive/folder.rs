@@ -118,15 +118,7 @@ impl Folder {
     }
 
     fn try_put(&self, hour: &Hour, name: &str, (unfinished, bytes): (&Path, &[u8])) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(unfinished)?;
-        // Where files cannot be locked, another process that starts may take it away; then it is written once more.
-        let _ = file.lock();
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        let _locked = write_locked(unfinished, bytes)?;
         let folder = self.rows().join(hour.path());
         if !folder.is_dir() {
             make(&folder)?;
@@ -137,6 +129,24 @@ impl Folder {
         }
         fs::rename(unfinished, folder.join(format!("{name}.{ENDING}")))?;
         File::open(&folder)?.sync_all()
+    }
+
+    /// Puts `bytes` in the place of a file that is there: whoever opens it finds what was, or what is.
+    pub(super) fn replace(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
+        make(&self.unfinished())?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let unfinished = self.unfinished().join(format!("{name}.again.part"));
+        let replace = || {
+            let _locked = write_locked(&unfinished, bytes)?;
+            fs::rename(&unfinished, file)?;
+            file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        };
+        let replaced = replace();
+        if replaced.is_err() {
+            // What is left is removed at the next start.
+            let _ = fs::remove_file(&unfinished);
+        }
+        replaced
     }
 
     /// Removes the days that were over before `keep` ago, and says how many.
@@ -219,6 +229,20 @@ impl Folder {
     fn unfinished(&self) -> PathBuf {
         self.path.join(UNFINISHED)
     }
+}
+
+/// Writes a new file and flushes it to the disk; it is locked as long as what is given back is there.
+fn write_locked(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // Where files cannot be locked, another process that starts may take it away; then it is written once more.
+    let _ = file.lock();
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(file)
 }
 
 /// Folders that only who runs this may look into.

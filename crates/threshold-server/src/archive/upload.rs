@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use threshold::node::{Breaker, BreakerSettings, ComponentState};
 use threshold::{Clock as _, Span, SystemClock, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::bucket::{Bucket, BucketPlace};
 use super::folder::{ENDING, Folder, ROWS, keys_before};
@@ -43,9 +43,12 @@ struct Sending {
     bucket: Bucket,
     shown: String,
     told: watch::Receiver<()>,
+    /// Held while a file is on its way: nobody changes it meanwhile.
+    moving: Arc<Mutex<()>>,
     /// How long objects are kept, and when those that are too old were removed.
     keep: Span,
     forgot: Option<Timestamp>,
+    started: Timestamp,
     breaker: Breaker,
     clock: SystemClock,
     log: Arc<Log>,
@@ -55,21 +58,23 @@ struct Sending {
 impl Upload {
     pub(super) fn start(
         place: &BucketPlace,
-        (folder, keep): (Folder, Span),
+        (folder, keep, moving): (Folder, Span, &Arc<Mutex<()>>),
         (log, health): (&Arc<Log>, &Arc<Health>),
     ) -> Result<Self, String> {
         let failed = |error| format!("--archive: no thread could be started: {error}; try again");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (stop, told) = watch::channel(());
+        let ((stop, told), clock) = (watch::channel(()), SystemClock::new());
         let mut sending = Sending {
             folder,
             bucket: Bucket::new(place)?,
             shown: place.to_string(),
             told,
+            moving: Arc::clone(moving),
             keep,
             forgot: None,
+            started: clock.now(),
             breaker: Breaker::new(BREAKER),
-            clock: SystemClock::new(),
+            clock,
             log: Arc::clone(log),
             health: Arc::clone(health),
         };
@@ -126,8 +131,9 @@ impl Sending {
             }
         }
         self.folder.tidy(begun);
-        // What cannot be reached is not asked for more.
-        if count > 0 && !stop && self.forgot.is_none_or(|before| begun.since(before) >= FORGET) {
+        // At first after something has arrived; where nothing has for an hour, somebody else's may still be too old.
+        let never = if count > 0 { Timestamp::default() } else { self.started };
+        if !stop && begun.since(self.forgot.unwrap_or(never)) >= FORGET {
             self.forgot = Some(begun);
             self.forget(begun).await;
         }
@@ -137,7 +143,7 @@ impl Sending {
     async fn forget(&self, now: Timestamp) {
         let mut told = self.told.clone();
         let removed = tokio::select! {
-            removed = self.try_forget(now) => removed,
+            removed = forget(&self.bucket, now.minus(self.keep)) => removed,
             _ = told.changed() => return,
         };
         match removed {
@@ -150,20 +156,10 @@ impl Sending {
         }
     }
 
-    async fn try_forget(&self, now: Timestamp) -> Result<usize, String> {
-        let before = keys_before(now.minus(self.keep));
-        let mut old = self.bucket.list(&format!("{ROWS}/"), "", Some(&before)).await?;
-        // Others may keep things there, too.
-        old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
-        old.truncate(FORGOTTEN);
-        for key in &old {
-            self.bucket.delete(key).await?;
-        }
-        Ok(old.len())
-    }
-
     async fn send(&mut self, file: &Path) -> Result<(), String> {
         let key = self.key(file)?;
+        let moving = Arc::clone(&self.moving);
+        let _moving = moving.lock().await;
         let bytes = match fs::read(file) {
             Ok(bytes) => Bytes::from(bytes),
             // Its time was over.
@@ -212,4 +208,16 @@ impl Sending {
         self.health.archive(state == ComponentState::Down);
         self.log.component_changed("archive", state, reason);
     }
+}
+
+/// Removes objects of days before that of `oldest`, some at a time, and says how many.
+pub(super) async fn forget(bucket: &Bucket, oldest: Timestamp) -> Result<usize, String> {
+    let mut old = bucket.list(&format!("{ROWS}/"), "", Some(&keys_before(oldest))).await?;
+    // Others may keep things there, too.
+    old.retain(|key| Path::new(key).extension().is_some_and(|ending| ending == ENDING));
+    old.truncate(FORGOTTEN);
+    for key in &old {
+        bucket.delete(key).await?;
+    }
+    Ok(old.len())
 }

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use threshold::node::{Breaker, BreakerSettings, ComponentState, ComponentStats};
+use threshold::node::{Breaker, BreakerSettings, ComponentState};
 use threshold::usage::{Drained, Row, Usage};
 use threshold::{Clock as _, Span, SystemClock, Timestamp, random_token};
+use tokio::sync::{Mutex, oneshot};
 
 use super::bucket::BucketPlace;
+use super::erase::{ErasedRows, Named};
 use super::events::{Events, Taken, Told};
 use super::folder::{EVENTS, Folder, Hour};
+use super::handle::{Handle, Tended};
 use super::upload::Upload;
 use super::{columns, event_columns};
 use crate::health::Health;
@@ -51,46 +54,19 @@ pub(crate) struct Archive {
     events: Arc<Events>,
     upload: Option<Upload>,
     /// Dropped, it has the thread write what there is and end.
-    told: Arc<Sender<Flush>>,
+    told: Arc<Sender<Asked>>,
     breaker: Arc<Breaker>,
-    folder: PathBuf,
+    settings: Settings,
+    moving: Arc<Mutex<()>>,
     thread: JoinHandle<()>,
 }
 
-/// Asks for what there is to be written now; answered with how many rows that were.
-type Flush = tokio::sync::oneshot::Sender<usize>;
-
-/// What operators see of an archive and have it do. It keeps no archive at work.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    told: Weak<Sender<Flush>>,
-    breaker: Arc<Breaker>,
-    folder: PathBuf,
-}
-
-impl Handle {
-    /// The folder.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// How it is and how it has been.
-    pub(crate) fn stats(&self) -> ComponentStats {
-        let (failures, latency) = self.breaker.figures();
-        ComponentStats { state: self.breaker.state(), latency, failures }
-    }
-
-    /// Has a disk tried again at once that was given up; true if it was.
-    pub(crate) fn recover(&self) -> bool {
-        self.breaker.recover()
-    }
-
-    /// Writes what there is, and says how many rows that were; none if the archive has stopped.
-    pub(crate) async fn flush(&self) -> Option<usize> {
-        let (reply, answered) = tokio::sync::oneshot::channel();
-        self.told.upgrade()?.send(reply).ok()?;
-        answered.await.ok()
-    }
+/// What the thread is asked for.
+pub(super) enum Asked {
+    /// To write what there is, and to forget what is too old.
+    Tend(oneshot::Sender<Tended>),
+    /// To forget somebody who waits to be written.
+    Erase(Named, oneshot::Sender<ErasedRows>),
 }
 
 struct Writer {
@@ -127,24 +103,25 @@ impl Archive {
         health.archive(false);
         let usage = Arc::new(Usage::new(COUNTED));
         let (told, listening) = channel();
-        let (folder, keep) = (settings.folder.clone(), settings.keep);
-        let bucket = settings.bucket.as_ref();
-        let start = |place| Upload::start(place, (Folder::new(folder.clone()), keep), (log, health));
-        let upload = bucket.map(|(place, _)| start(place));
+        let moving = Arc::new(Mutex::new(()));
+        let start = |place| {
+            let of = (Folder::new(settings.folder.clone()), settings.keep, &moving);
+            Upload::start(place, of, (log, health))
+        };
+        let upload = settings.bucket.as_ref().map(|(place, _)| start(place));
         let upload = upload.transpose()?;
-        let mut writer = Writer::new(settings, &usage, (log, health));
+        let mut writer = Writer::new(settings.clone(), &usage, (log, health));
         let (events, breaker) = (Arc::clone(&writer.events), Arc::clone(&writer.breaker));
         let thread =
             std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&listening));
         let thread =
             thread.map_err(|error| format!("--archive: no thread could be started: {error}; try again"))?;
-        Ok(Self { usage, events, upload, told: Arc::new(told), breaker, folder, thread })
+        Ok(Self { usage, events, upload, told: Arc::new(told), breaker, settings, moving, thread })
     }
 
     /// For operators.
     pub(crate) fn handle(&self) -> Handle {
-        let (breaker, folder) = (Arc::clone(&self.breaker), self.folder.clone());
-        Handle { told: Arc::downgrade(&self.told), breaker, folder }
+        Handle::new(&self.told, &self.breaker, &self.settings, &self.moving)
     }
 
     /// Where decisions are counted.
@@ -196,35 +173,54 @@ impl Writer {
         waited >= every || (waited >= early && self.usage.len() >= self.usage.room() / 2)
     }
 
-    fn run(&mut self, told: &Receiver<Flush>) {
+    fn run(&mut self, told: &Receiver<Asked>) {
         let mut gathered = self.clock.now();
         let mut forgotten = None;
         loop {
-            let (stop, flush) = match told.recv_timeout(LOOK) {
-                Ok(flush) => (false, Some(flush)),
+            let (stop, asked) = match told.recv_timeout(LOOK) {
+                Ok(asked) => (false, Some(asked)),
                 Err(RecvTimeoutError::Timeout) => (false, None),
                 Err(RecvTimeoutError::Disconnected) => (true, None),
             };
             let now = self.clock.now();
-            if stop || flush.is_some() || self.is_due(now.since(gathered)) {
+            let asked = match asked {
+                // Who asked may have gone.
+                Some(Asked::Erase(named, reply)) => {
+                    let _ = reply.send(self.erase(&named));
+                    None
+                }
+                Some(Asked::Tend(reply)) => Some(reply),
+                None => None,
+            };
+            if stop || asked.is_some() || self.is_due(now.since(gathered)) {
                 self.gather();
                 gathered = now;
             }
             let waiting = self.waiting.len();
             self.write(stop);
-            self.write_events(stop);
-            if let Some(flush) = flush {
-                // Who asked may have gone.
-                let _ = flush.send(waiting - self.waiting.len());
-            }
+            let events = self.write_events(stop || asked.is_some(), stop);
             if stop {
                 return;
             }
-            if forgotten.is_none_or(|before: Timestamp| now.since(before) >= FORGET) {
-                self.forget(now);
+            let mut days = 0;
+            if asked.is_some() || forgotten.is_none_or(|before: Timestamp| now.since(before) >= FORGET) {
+                days = self.forget(now);
                 forgotten = Some(now);
             }
+            if let Some(reply) = asked {
+                let rows = waiting - self.waiting.len();
+                let _ = reply.send(Tended { rows, events, days, objects: 0 });
+            }
         }
+    }
+
+    /// Forgets somebody who was counted and told of, and is in no file yet.
+    fn erase(&mut self, named: &Named) -> ErasedRows {
+        self.gather();
+        let before = self.waiting.len();
+        self.waiting.retain(|row| !named.is_subject(&row.subject.to_string()));
+        let events = self.events.forget(|told| named.is_told(told));
+        ErasedRows { usage: before - self.waiting.len(), events, files: 0 }
     }
 
     /// Takes over what was counted, as far as there is room.
@@ -245,22 +241,25 @@ impl Writer {
         }
     }
 
-    /// Writes the events that wait, if it is time and the disk is not left alone.
-    fn write_events(&mut self, stop: bool) {
+    /// Writes the events that wait, if it is time or has to be `at_once`, and the disk is not left alone. Says how many.
+    fn write_events(&mut self, at_once: bool, stop: bool) -> usize {
         let now = self.clock.now();
-        let Taken { told, dropped } = self.events.take(now, stop);
+        let Taken { told, dropped } = self.events.take(now, at_once);
         self.lose_events(dropped);
         if told.is_empty() {
-            return;
+            return 0;
         }
         if !(stop || self.breaker.admits(now)) {
-            return self.events.give_back(told);
+            self.events.give_back(told);
+            return 0;
         }
+        let count = told.len();
         match self.try_write_events(told) {
             Ok(()) => {
                 if self.breaker.succeeded(self.clock.now().since(now)) {
                     self.changed(ComponentState::Up, "it can be written again");
                 }
+                count
             }
             Err((error, left)) => {
                 self.failed(&error);
@@ -269,7 +268,9 @@ impl Writer {
                     self.log
                         .error(&format!("the archive lost {lost} events that could not be written: {error}"));
                 }
+                let written = count - left.len();
                 self.events.give_back(left);
+                written
             }
         }
     }
@@ -386,12 +387,17 @@ impl Writer {
         Ok(())
     }
 
-    fn forget(&self, now: Timestamp) {
+    /// Removes days that are too old, and says how many.
+    fn forget(&self, now: Timestamp) -> usize {
         match self.folder.forget(now, self.settings.keep) {
-            Ok(0) => {}
-            Ok(days) => self.log.debug(&format!("the archive forgot {days} days")),
+            Ok(0) => 0,
+            Ok(days) => {
+                self.log.debug(&format!("the archive forgot {days} days"));
+                days
+            }
             Err(error) => {
                 self.log.warning(&format!("the archive could not remove what is too old: {error}"));
+                0
             }
         }
     }
@@ -401,6 +407,7 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::archive::{Reading, in_parts};
+    use std::path::Path;
     use threshold::usage::Counted;
     use threshold::{SubjectId, SubjectKind};
     use threshold_testkit::folder::Folder as Scratch;

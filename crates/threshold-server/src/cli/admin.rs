@@ -1,4 +1,4 @@
-//! `threshold status` and `threshold audit`: what a running server says.
+//! `threshold status`, `threshold audit` and `threshold maintenance`: what a running server says and does.
 
 use std::path::PathBuf;
 
@@ -34,6 +34,29 @@ pub(crate) struct Audit {
     #[command(flatten)]
     pub(crate) place: AdminPlace,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = MAINTENANCE_HELP)]
+pub(crate) struct Maintenance {
+    #[command(flatten)]
+    pub(crate) place: AdminPlace,
+}
+
+const MAINTENANCE_HELP: &str = "\
+A server does this by itself: it forgets counters and records that are over, writes what waits for the archive, and removes
+what the archive has kept long enough. This has it done now, by a token that may operate, and says how much that was.
+
+The JSON document is what POST /api/admin/maintenance answers:
+  { \"counters\": { \"seen\", \"dropped\" }, \"ledgerRecords\", \"archivedRows\", \"archivedEvents\", \"archiveDaysRemoved\",
+    \"archiveObjectsRemoved\", \"audited\" }
+
+Exit codes:
+  0  done
+  2  the command was not understood, or the server could not be asked
+
+Examples:
+  threshold maintenance
+  threshold maintenance --json | jq .counters.dropped";
 
 const STATUS_HELP: &str = "\
 Asks a running server how its parts are, by a token of any scope; `threshold token create` makes one.

@@ -74,8 +74,8 @@ Subjects are listed as keyed hashes: the ledger knows no names. To find somebody
 address has 64 bits, or as many as the policy in --config says; give the policy that the servers have.
 
 The JSON document is a list, oldest first:
-  [{ \"id\", \"subject\", \"kind\", \"from\", \"until\", \"in_force\", \"reason\",
-     \"imposed_by\": \"operator\" or \"ladder\", \"operator\", \"limit\", \"strikes\", \"lifted_at\", \"lifted_by\" }]
+  [{ \"id\", \"subject\", \"kind\", \"from\", \"until\", \"inForce\", \"reason\",
+     \"imposedBy\": \"operator\" or \"ladder\", \"operator\", \"limit\", \"strikes\", \"liftedAt\", \"liftedBy\" }]
 `operator` is null for the ladder; `limit` and `strikes` are null for operators.
 ",
     closing!(),

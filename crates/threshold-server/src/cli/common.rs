@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use threshold::SubjectId;
+use threshold::engine::Client;
 
 use super::values::{self, User};
 
@@ -83,6 +84,58 @@ pub(crate) enum Whom {
     /// In its one spelling.
     Account(String),
     Subject(SubjectId),
+}
+
+/// What a name is that does not say so itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// An address, if it is one, or a user.
+    Client,
+    Tenant,
+    Account,
+}
+
+impl Whom {
+    /// Whom `text` means: a subject as it is listed, `address:`, `user:`, `tenant:` or `account:` and a name, or a name.
+    pub(crate) fn read(text: &str, plain: Plain) -> Result<Self, String> {
+        if let Ok(subject) = text.parse::<SubjectId>() {
+            return Ok(Self::Subject(subject));
+        }
+        match text.split_once(':') {
+            Some(("address", name)) => values::address(name).map(Self::Address),
+            Some(("user", name)) => values::user(name).map(Self::User),
+            Some(("tenant", name)) => values::name(name).map(Self::Tenant),
+            Some(("account", name)) => values::account(name).map(Self::Account),
+            _ => match (plain, text.parse()) {
+                (Plain::Client, Ok(address)) => Ok(Self::Address(address)),
+                (Plain::Client, Err(_)) => values::user(text).map(Self::User),
+                (Plain::Tenant, _) => values::name(text).map(Self::Tenant),
+                (Plain::Account, _) => values::account(text).map(Self::Account),
+            },
+        }
+    }
+
+    /// Who that is as the engine counts it; none if only its hash is known.
+    pub(crate) fn client(&self) -> Option<Client<'_>> {
+        match self {
+            Self::Address(address) => Some(Client::Address(*address)),
+            Self::User(user) => Some(Client::User(user.tenant.as_deref(), &user.name)),
+            Self::Tenant(tenant) => Some(Client::Tenant(tenant)),
+            Self::Account(account) => Some(Client::Account(account)),
+            Self::Subject(_) => None,
+        }
+    }
+
+    /// What it may be called where people write what they like.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Address(address) => vec![address.to_canonical().to_string()],
+            Self::User(User { tenant: Some(tenant), name }) => vec![format!("{tenant}/{name}"), name.clone()],
+            Self::User(User { tenant: None, name }) => vec![name.clone()],
+            Self::Tenant(name) | Self::Account(name) => vec![name.clone()],
+            Self::Subject(_) => Vec::new(),
+        }
+    }
 }
 
 impl Banned {

@@ -70,7 +70,7 @@ An account is locked for the source that failed, an address or a device, and for
 hashes: the ledger knows no names. To find an account, give its name.
 
 The JSON document is a list, in the order in which they were locked:
-  [{ \"account\", \"source\", \"failures\", \"locked_until\" }]
+  [{ \"account\", \"source\", \"failures\", \"lockedUntil\" }]
 ",
     closing!(),
     "

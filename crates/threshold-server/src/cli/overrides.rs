@@ -122,7 +122,7 @@ fn countable(text: &str) -> Result<SubjectId, String> {
 const LIST_HELP: &str = concat!(
     "\
 The JSON document is a list, in the order in which they were set:
-  [{ \"id\", \"limit\", \"rate\", \"subject\", \"allowance\", \"priority\", \"enabled\", \"expires\", \"in_force\" }]
+  [{ \"id\", \"limit\", \"rate\", \"subject\", \"allowance\", \"priority\", \"enabled\", \"expires\", \"inForce\" }]
 `subject` is null if it is for everyone, `expires` is null if it stays until it is removed.
 ",
     closing!(),
@@ -138,7 +138,7 @@ With --config it is checked whether the policy has such a limit and whether the 
 an override that suits no limit changes nothing. A missing ledger is made, with its folder and secret.
 
 The JSON document says what was set:
-  { \"changed\": true, \"overrides\": [ as in `threshold overrides list --json` ] }
+  { \"changed\": true, \"override\": as in `threshold overrides list --json` }
 ",
     closing!(),
     "

@@ -81,7 +81,8 @@ Addresses, stores and folders are taken over at the next start. SIGTERM and Ctrl
 finished first.
 
 Beyond this machine the gateway needs [gateway].tls, the decision API, RESP and Envoy's rate limit service keys in [api],
-and the admin listener THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server].
+and the admin listener a token (THRESHOLD_ADMIN_TOKEN, or one that `threshold token create` made), or
+`insecure = true` in [server].
 
 AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION are for an archive at s3://...; [archive] has the rest.
 The admin API wants a token: the one in THRESHOLD_ADMIN_TOKEN, or those that `threshold token create` makes. Where there

@@ -1,12 +1,13 @@
-//! `threshold status` and `threshold audit`: what a running server says.
+//! `threshold status`, `threshold audit` and `threshold maintenance`: what a running server says and does.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
-use serde_json::Value;
+use http::Method;
+use serde_json::{Value, json};
 
 use crate::Ended;
-use crate::cli::{AdminPlace, Audit, Status};
+use crate::cli::{AdminPlace, Audit, Maintenance, Status};
 use crate::output::{Output, Style, harmless, harmless_json, table};
 use crate::remote::Remote;
 
@@ -44,6 +45,27 @@ fn show(status: &Value, output: &mut Output) {
 fn component(name: &str, about: &Value) -> [String; 4] {
     let latency = about["latency"].as_f64().map_or_else(String::new, |latency| format!("{latency:.2} ms"));
     [name.to_owned(), text(&about["status"]), latency, text(&about["failures"])]
+}
+
+/// Has a server tidy up.
+pub(crate) fn maintenance(asked: &Maintenance, output: &mut Output) -> Ended {
+    asking(&asked.place, output, async |remote, output| {
+        let done = remote.patient().ask(Method::POST, "maintenance", Some(json!({}))).await?;
+        if asked.place.json {
+            print(&done, output);
+            return Ok(Ended::Well);
+        }
+        let count = |name: &str| done[name].as_u64().unwrap_or(0);
+        output.line(&format!("counters  {} forgotten", text(&done["counters"]["dropped"])));
+        output.line(&format!("ledger    {} records forgotten", count("ledgerRecords")));
+        if !done["archivedRows"].is_null() {
+            let (rows, events) = (count("archivedRows"), count("archivedEvents"));
+            let (days, objects) = (count("archiveDaysRemoved"), count("archiveObjectsRemoved"));
+            let removed = format!("{days} days and {objects} objects removed");
+            output.line(&format!("archive   {rows} rows and {events} events written, {removed}"));
+        }
+        Ok(Ended::Well)
+    })
 }
 
 /// Says who changed what.

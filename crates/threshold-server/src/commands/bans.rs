@@ -9,6 +9,7 @@ use super::served;
 use crate::Ended;
 use crate::cli::{Bans, BansAdd, BansLift, BansList, Whom};
 use crate::config::{self, Access};
+use crate::documents;
 use crate::output::{Output, left, table};
 use crate::source::Source;
 
@@ -39,7 +40,7 @@ async fn list(asked: &BansList, mut desk: Desk<'_>) -> Result<Ended, Failed> {
     };
     sanctions.retain(|sanction| asked.kind.is_none_or(|kind| kind == sanction.kind));
     if asked.listing.json {
-        desk.json(&sanctions.iter().map(|sanction| document(sanction, now)).collect());
+        desk.json(&sanctions.iter().map(|sanction| documents::sanction(sanction, now)).collect());
     } else if sanctions.is_empty() {
         desk.line(if asked.all { "Nobody is or was kept out." } else { "Nobody is kept out." });
     } else {
@@ -58,7 +59,8 @@ async fn add(asked: &BansAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> {
     let mut in_force = sanctions(desk.source, Some(subject), Some(at)).await?;
     in_force.retain(|sanction| sanction.kind == kind);
     if asked.acting.json {
-        let documents: Vec<Value> = in_force.iter().map(|sanction| document(sanction, at)).collect();
+        let documents: Vec<Value> =
+            in_force.iter().map(|sanction| documents::sanction(sanction, at)).collect();
         desk.json(&json!({ "changed": changed, "sanctions": documents }));
         return Ok(ended(changed));
     }
@@ -90,7 +92,7 @@ async fn lift(asked: &BansLift, mut desk: Desk<'_>) -> Result<Ended, Failed> {
     lifted.retain(|sanction| sanction.lifted == lifting);
     let any = changed.contains(&true);
     if asked.acting.json {
-        let documents: Vec<Value> = lifted.iter().map(|sanction| document(sanction, at)).collect();
+        let documents: Vec<Value> = lifted.iter().map(|sanction| documents::sanction(sanction, at)).collect();
         desk.json(&json!({ "changed": any, "sanctions": documents }));
     } else if any {
         let different = subjects.into_iter().zip(changed).filter(|(_, changed)| *changed);
@@ -156,26 +158,4 @@ fn row(sanction: &Sanction, now: Timestamp) -> [String; 5] {
     };
     let until = format!("{} ({state})", sanction.until);
     [sanction.subject.to_string(), sanction.kind.name().to_owned(), until, by, sanction.reason.clone()]
-}
-
-fn document(sanction: &Sanction, now: Timestamp) -> Value {
-    let (imposed_by, operator, limit, strikes) = match &sanction.author {
-        Author::Ladder { limit, strikes } => ("ladder", None, Some(limit), Some(strikes)),
-        Author::Operator(name) => ("operator", Some(name), None, None),
-    };
-    json!({
-        "id": sanction.id,
-        "subject": sanction.subject.to_string(),
-        "kind": sanction.kind.name(),
-        "from": sanction.from.to_string(),
-        "until": sanction.until.to_string(),
-        "in_force": sanction.is_active(now),
-        "reason": sanction.reason,
-        "imposed_by": imposed_by,
-        "operator": operator,
-        "limit": limit,
-        "strikes": strikes,
-        "lifted_at": sanction.lifted.as_ref().map(|lifted| lifted.at.to_string()),
-        "lifted_by": sanction.lifted.as_ref().map(|lifted| &lifted.by),
-    })
 }

@@ -1,6 +1,6 @@
 //! `threshold lockouts`: who is locked out of which account.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use threshold::ledger::{Change, Failures, Query, Record};
 use threshold::{SubjectId, Timestamp};
 
@@ -9,6 +9,7 @@ use super::served;
 use crate::Ended;
 use crate::cli::{Lockouts, LockoutsLift, LockoutsList};
 use crate::config::{self, Access};
+use crate::documents;
 use crate::output::{Output, left, table};
 
 /// Does what is asked about lockouts.
@@ -39,7 +40,7 @@ async fn list(asked: &LockoutsList, mut desk: Desk<'_>) -> Result<Ended, Failed>
         locked.extend(records.into_iter().filter_map(failures));
     }
     if asked.listing.json {
-        desk.json(&locked.iter().map(document).collect());
+        desk.json(&locked.iter().map(documents::lockout).collect());
     } else if locked.is_empty() {
         desk.line("Nobody is locked out.");
     } else {
@@ -75,13 +76,4 @@ async fn lift(asked: &LockoutsLift, mut desk: Desk<'_>) -> Result<Ended, Failed>
 fn row(failures: &Failures, now: Timestamp) -> [String; 4] {
     let until = format!("{} ({})", failures.locked_until, left(failures.locked_until, now));
     [failures.account.to_string(), failures.source.to_string(), failures.tally.parts().0.to_string(), until]
-}
-
-fn document(failures: &Failures) -> Value {
-    json!({
-        "account": failures.account.to_string(),
-        "source": failures.source.to_string(),
-        "failures": failures.tally.parts().0,
-        "locked_until": failures.locked_until.to_string(),
-    })
 }

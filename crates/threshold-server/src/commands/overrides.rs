@@ -1,6 +1,6 @@
 //! `threshold overrides`: which limits have other rates, for whom and until when.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use threshold::Timestamp;
 use threshold::engine::Override;
 use threshold::ledger::{Change, Query, Record};
@@ -10,6 +10,7 @@ use super::served;
 use crate::Ended;
 use crate::cli::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 use crate::config::{self, Access};
+use crate::documents;
 use crate::output::{Output, left, table};
 
 /// Does what is asked about overrides.
@@ -37,7 +38,7 @@ async fn list(asked: &OverridesList, mut desk: Desk<'_>) -> Result<Ended, Failed
     let mut overrides: Vec<Override> = records.into_iter().filter_map(one).collect();
     overrides.retain(|one| asked.all || !is_over(one, now));
     if asked.listing.json {
-        desk.json(&overrides.iter().map(|one| document(one, now)).collect());
+        desk.json(&overrides.iter().map(|one| documents::overriding(one, now)).collect());
     } else if overrides.is_empty() {
         desk.line("No limit has another rate than its policy says.");
     } else {
@@ -63,7 +64,7 @@ async fn add(asked: &OverridesAdd, mut desk: Desk<'_>) -> Result<Ended, Failed> 
     desk.check(&one)?;
     let changed = desk.source.change((&by, at), vec![Change::SetOverride(one.clone())]).await? == [true];
     if asked.acting.json {
-        desk.json(&json!({ "changed": changed, "overrides": [document(&one, at)] }));
+        desk.json(&json!({ "changed": changed, "override": documents::overriding(&one, at) }));
     } else {
         let off = if one.enabled { "" } else { ", switched off" };
         let (id, limit, rate, end) = (&one.id, &one.limit, &one.rate, end(&one, at));
@@ -116,18 +117,4 @@ fn row(one: &Override, now: Timestamp) -> [String; 8] {
         state.to_owned(),
         until.unwrap_or_else(|| "it is removed".to_owned()),
     ]
-}
-
-fn document(one: &Override, now: Timestamp) -> Value {
-    json!({
-        "id": one.id,
-        "limit": one.limit,
-        "rate": one.rate.to_string(),
-        "subject": one.subject.map(|subject| subject.to_string()),
-        "allowance": one.burst_allowance,
-        "priority": one.priority,
-        "enabled": one.enabled,
-        "expires": one.expires.map(|end| end.to_string()),
-        "in_force": one.enabled && !is_over(one, now),
-    })
 }

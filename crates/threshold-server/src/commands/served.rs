@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use threshold::Span;
 
 use super::ledger::ended;
@@ -132,7 +132,7 @@ fn set(asked: &OverridesAdd) -> Value {
 }
 
 /// Has `work` done with the server that is named, and tells what went wrong; none if none is named.
-fn on_server(
+pub(super) fn on_server(
     served: &Served,
     output: &mut Output,
     work: impl AsyncFnOnce(&Remote, &mut Output) -> Result<Ended, String>,
@@ -161,8 +161,7 @@ fn list<const COLUMNS: usize>(
     output: &mut Output,
 ) {
     if json {
-        let documents: Value = items.iter().map(snake).collect();
-        output.line(&harmless_json(&format!("{documents:#}")));
+        output.line(&harmless_json(&format!("{:#}", Value::from(items))));
     } else if items.is_empty() {
         output.line("There is nothing to list.");
     } else {
@@ -173,42 +172,15 @@ fn list<const COLUMNS: usize>(
 fn change(answer: Value, json: bool, output: &mut Output) -> Result<Ended, String> {
     let changed = answer["changed"] == true;
     match (json, changed) {
-        (true, _) => output.line(&harmless_json(&format!("{:#}", snake(&answer)))),
+        (true, _) => output.line(&harmless_json(&format!("{:#}", answer))),
         (false, true) => output.line("done"),
         (false, false) => output.labelled(Style::Quiet, "note", &harmless("nothing changed")),
     }
     Ok(ended(changed))
 }
 
-/// The same document with names as these commands have them, whatever it is asked of.
-fn snake(document: &Value) -> Value {
-    match document {
-        Value::Array(items) => items.iter().map(snake).collect(),
-        Value::Object(members) => {
-            let named = members.iter().map(|(name, value)| {
-                // Numbers that may be large are texts over HTTP.
-                let number = value.as_str().filter(|_| name == "id").and_then(|id| id.parse::<u64>().ok());
-                (snake_name(name), number.map_or_else(|| snake(value), Value::from))
-            });
-            Value::Object(named.collect::<Map<_, _>>())
-        }
-        other => other.clone(),
-    }
-}
-
-fn snake_name(name: &str) -> String {
-    let mut made = String::with_capacity(name.len() + 4);
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() {
-            made.push('_');
-        }
-        made.push(letter.to_ascii_lowercase());
-    }
-    made
-}
-
 /// Somebody, as the API is told.
-fn client(whom: &Whom) -> String {
+pub(super) fn client(whom: &Whom) -> String {
     match whom {
         Whom::Address(address) => format!("address:{address}"),
         Whom::User(user) => format!("user:{}/{}", user.tenant.as_deref().unwrap_or_default(), user.name),
@@ -219,7 +191,7 @@ fn client(whom: &Whom) -> String {
 }
 
 /// `text` as one piece of an address.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -12,7 +12,8 @@ use threshold::policy::{Breaker, Listen, Policy};
 use super::archive::archive;
 use super::envoy::with_envoy;
 use super::ledger::with_token;
-use super::{Access, PolicyFileError, Settings, rules, set, settings, variable};
+use super::{Access, PolicyFileError, Settings, admin_token, rules, set, settings, variable};
+use crate::admin::tokens::TokenFile;
 use crate::cli::{Serve, listen};
 use crate::demo;
 
@@ -89,7 +90,8 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let resp =
         address(&serve.resp, "THRESHOLD_RESP", of_policy.and_then(|server| server.resp.as_ref()), RESP)?;
     let rls = address(&serve.rls, "THRESHOLD_RLS", of_policy.and_then(|server| server.rls.as_ref()), RLS)?;
-    guard(&policy, [gateway, api, admin, resp, rls]).map_err(PolicyFileError::Unreadable)?;
+    guard(&policy, [gateway, api, admin, resp, rls], &settings.data_dir)
+        .map_err(PolicyFileError::Unreadable)?;
     let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, (node.breaker, &settings.data_dir));
@@ -207,7 +209,11 @@ fn node(policy: &Policy, cached: bool) -> Result<NodeSettings, String> {
 }
 
 /// Beyond this machine nothing is open to everybody unless somebody says so.
-pub(crate) fn guard(policy: &Policy, [gateway, api, admin, resp, rls]: Surfaces) -> Result<(), String> {
+pub(crate) fn guard(
+    policy: &Policy,
+    [gateway, api, admin, resp, rls]: Surfaces,
+    data_dir: &Path,
+) -> Result<(), String> {
     let insecure = policy.server.as_ref().is_some_and(|server| server.insecure);
     let beyond =
         |address: Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback() && !insecure);
@@ -226,9 +232,13 @@ pub(crate) fn guard(policy: &Policy, [gateway, api, admin, resp, rls]: Surfaces)
              [api], or `insecure = true` in [server]"
         ));
     }
-    if let Some(address) = beyond(admin).filter(|_| set("THRESHOLD_ADMIN_TOKEN").is_none()) {
+    let known =
+        || admin_token().is_some() || TokenFile::new(data_dir).read().is_ok_and(|kept| !kept.is_empty());
+    if let Some(address) = beyond(admin).filter(|_| !known()) {
+        // One that is made at the start would be printed where others may read it, with the door open already.
         return Err(format!(
-            "--admin {address}: beyond this machine it needs THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server]"
+            "--admin {address}: beyond this machine it needs a token, made by `threshold token create` or in \
+             THRESHOLD_ADMIN_TOKEN, or `insecure = true` in [server]"
         ));
     }
     Ok(())

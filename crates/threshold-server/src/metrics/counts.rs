@@ -25,10 +25,12 @@ pub(crate) enum Other {
     LockoutLifted = 4,
     SettingChanged = 5,
     LedgerFailed = 6,
+    SubjectErased = 7,
+    AdminChanged = 8,
 }
 
 impl Other {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::SanctionLifted,
         Self::AddressLimited,
         Self::AccountLocked,
@@ -36,6 +38,8 @@ impl Other {
         Self::LockoutLifted,
         Self::SettingChanged,
         Self::LedgerFailed,
+        Self::SubjectErased,
+        Self::AdminChanged,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -47,6 +51,8 @@ impl Other {
             Self::LockoutLifted => "lockout_lifted",
             Self::SettingChanged => "setting_changed",
             Self::LedgerFailed => "ledger_failed",
+            Self::SubjectErased => "subject_erased",
+            Self::AdminChanged => "admin_changed",
         }
     }
 }
@@ -64,6 +70,8 @@ impl Counts {
             Event::LockoutLifted { .. } => self.other(Other::LockoutLifted),
             Event::SettingChanged { .. } => self.other(Other::SettingChanged),
             Event::LedgerFailed { .. } => self.other(Other::LedgerFailed),
+            Event::SubjectErased { .. } => self.other(Other::SubjectErased),
+            Event::AdminChanged { .. } => self.other(Other::AdminChanged),
             _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);

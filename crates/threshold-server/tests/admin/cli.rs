@@ -60,7 +60,7 @@ async fn bans_lockouts_and_overrides_work_on_a_running_server() {
     assert_eq!(operated.status().await, 429);
     let (_, listed) = run("bans list --json --address 127.0.0.1");
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!((&listed[0]["in_force"], &listed[0]["operator"]), (&true.into(), &"environment".into()));
+    assert_eq!((&listed[0]["inForce"], &listed[0]["operator"]), (&true.into(), &"environment".into()));
     let local = operated.run("bans list --json --data-dir threshold-data", &[]);
     let local: serde_json::Value = serde_json::from_slice(&local.stdout).unwrap();
     assert_eq!(local, listed, "the same, whoever is asked");

@@ -32,3 +32,45 @@ async fn tokens_work_until_they_are_revoked_and_sign_what_they_change() {
     let answer = operated.ask_as(&token, ("GET", "audit"), &[], "").await;
     assert_problem(&answer, 401, "unauthorized");
 }
+
+#[test]
+fn beyond_this_machine_a_token_of_the_file_is_enough() {
+    let folder = threshold_testkit::folder::Folder::new();
+    std::fs::write(folder.path().join("policy.toml"), POLICY).unwrap();
+    let run = |line: &str| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_threshold"))
+            .current_dir(folder.path())
+            .env_remove("THRESHOLD_ADMIN_TOKEN")
+            .args(line.split(' '))
+            .output()
+            .unwrap()
+    };
+    let serve =
+        "serve --config policy.toml --gateway 127.0.0.1:0 --api off --resp off --rls off --admin 0.0.0.0:0";
+    let refused = run(serve);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("beyond this machine it needs a token") && said.contains("threshold token create"));
+    assert!(!folder.path().join("threshold-data/admin-tokens.json").exists(), "none was made");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_token_in_its_file_is_asked_from_elsewhere() {
+    let data = threshold_testkit::folder::Folder::new();
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_threshold"))
+        .args(["token", "create", "--scope", "admin", "--name", "me", "--data-dir"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+    let arguments = ["--admin", "0.0.0.0:0", "--data-dir", data.path().to_str().unwrap()];
+    let mut operated = Operated::with(POLICY, &arguments, &[]);
+    let policy = format!("{POLICY}\n# Read again with the same surfaces.\n");
+    operated.server.write_policy(&policy);
+    operated.server.hears("policy reloaded", 1);
+    let at = std::net::SocketAddr::from(([127, 0, 0, 1], operated.server.admin.port()));
+    let client = crate::support::client::Client::new(at);
+    let bearer = format!("Bearer {token}");
+    let request = client.request("GET", "/api/admin/rate-limit-status", &[("authorization", &bearer)], "");
+    assert_eq!(client.send(request).await.status, 200);
+}

@@ -40,11 +40,11 @@ fn documents_say_the_same() {
     let one = &listed[0];
     let subject = place.subjects().user(Some("acme"), "alice").to_string();
     assert_eq!((&one["subject"], &one["kind"]), (&subject.into(), &"shadow".into()));
-    assert_eq!((&one["imposed_by"], &one["operator"]), (&"operator".into(), &"bob".into()));
-    assert_eq!((&one["reason"], &one["in_force"]), (&"shared".into(), &true.into()));
-    assert!(one["limit"].is_null() && one["strikes"].is_null() && one["lifted_at"].is_null());
+    assert_eq!((&one["imposedBy"], &one["operator"]), (&"operator".into(), &"bob".into()));
+    assert_eq!((&one["reason"], &one["inForce"]), (&"shared".into(), &true.into()));
+    assert!(one["limit"].is_null() && one["strikes"].is_null() && one["liftedAt"].is_null());
     let lifted = place.json("bans lift --user acme/alice --by carol");
-    assert_eq!(lifted["sanctions"][0]["lifted_by"], "carol");
+    assert_eq!(lifted["sanctions"][0]["liftedBy"], "carol");
     assert_eq!(items(&place.json("bans list")).len(), 0);
     assert_eq!(place.json("bans list --all"), lifted["sanctions"]);
     let again = place.run("bans lift --user acme/alice --json");
@@ -183,7 +183,7 @@ async fn the_ladder_is_named_and_its_strikes_are_forgotten() {
     ledger.write(&[Entry::Strike(strike)]).await.unwrap();
     ledger.close().await.unwrap();
     let listed = place.json("bans list --user alice");
-    assert_eq!((&listed[0]["imposed_by"], &listed[0]["operator"]), (&"ladder".into(), &().into()));
+    assert_eq!((&listed[0]["imposedBy"], &listed[0]["operator"]), (&"ladder".into(), &().into()));
     assert_eq!((&listed[0]["limit"], &listed[0]["strikes"]), (&"login".into(), &1.into()));
     assert!(place.run("bans list --user alice").done().contains(" the ladder "));
     place.run("bans lift --user alice --kind cooldown").done();

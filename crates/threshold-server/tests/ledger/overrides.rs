@@ -31,11 +31,11 @@ fn documents_say_the_same() {
                 --priority -3 --off";
     let added = place.json(line);
     let listed = place.json("overrides list");
-    assert_eq!((&added["changed"], &added["overrides"]), (&true.into(), &listed));
+    assert_eq!((&added["changed"], &added["override"]), (&true.into(), &listed[0]));
     let expected = serde_json::json!({
         "id": "import", "limit": "uploads", "rate": "50MB/day burst 10MB", "allowance": 7, "priority": -3,
         "subject": place.subjects().tenant("acme").to_string(),
-        "enabled": false, "expires": null, "in_force": false,
+        "enabled": false, "expires": null, "inForce": false,
     });
     assert_eq!(listed[0], expected);
     let removed = place.json("overrides remove import");
@@ -50,7 +50,7 @@ fn an_override_of_the_same_id_is_changed() {
     place.run("overrides add launch --limit api --rate 600/min").done();
     let listed = place.json("overrides list");
     assert_eq!((items(&listed).len(), &listed[0]["rate"]), (1, &"600/min".into()));
-    assert_eq!((&listed[0]["enabled"], &listed[0]["in_force"]), (&true.into(), &true.into()));
+    assert_eq!((&listed[0]["enabled"], &listed[0]["inForce"]), (&true.into(), &true.into()));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn subjects_are_named_as_the_server_names_them() {
         (&format!("--subject {}", subjects.named_user(None, "bob")), subjects.named_user(None, "bob")),
     ] {
         let added = place.json(&format!("overrides add one --limit api --rate 5/min {option}"));
-        assert_eq!(added["overrides"][0]["subject"], subject.to_string(), "{option}");
+        assert_eq!(added["override"]["subject"], subject.to_string(), "{option}");
     }
 }
 

@@ -20,6 +20,7 @@ fn about(record: &Record) -> (SubjectId, bool) {
 fn is_one_of(record: &Record, ours: &[SubjectId]) -> bool {
     match record {
         Record::Override { change, .. } => change.subject.is_some_and(|subject| ours.contains(&subject)),
+        Record::Audit(audit) => audit.erases().is_some_and(|(subject, _)| ours.contains(&subject)),
         other => ours.contains(&about(other).0),
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threshold_core::ledger::{
-    Change, Entry, Evidence, LoginFailed, LoginSucceeded, Override, Query, SanctionKind, Strike, Tenant,
-    Worse,
+    Change, Entry, Erasure, Evidence, LoginFailed, LoginSucceeded, Override, Query, SanctionKind, Strike,
+    Tenant, Worse,
 };
 use threshold_core::standing::{Ladder, Lockout, Looks, Reputation, Violation};
 use threshold_core::{Span, Subject, SubjectId, SubjectKey, SubjectKind, Timestamp};
@@ -167,7 +167,7 @@ impl Story {
     fn change(&mut self, at: Timestamp) -> Change {
         let kind = *self.dice.pick(&SanctionKind::ALL);
         let tenant = *self.dice.pick(&self.tenants());
-        match self.dice.roll(8) {
+        match self.dice.roll(9) {
             0 | 1 => {
                 let until = at.plus(Span::from_secs(self.dice.roll(20_000)));
                 Change::Impose { subject: self.subject(), kind, until, reason: "a reason".to_owned() }
@@ -177,6 +177,12 @@ impl Story {
             4 => Change::RemoveOverride(self.override_id()),
             5 => Change::SetTenant(Tenant { subject: tenant, tier: self.limit() }),
             6 => Change::RemoveTenant(tenant),
+            7 => {
+                let (somebody, account) = (self.subject(), self.accounts()[0]);
+                let subject = *self.dice.pick(&[somebody, somebody, tenant, account]);
+                let keep_sanctions = self.dice.once_in(2);
+                Change::Erase(Erasure { subject, keep_sanctions, redacted: Vec::new() })
+            }
             _ => {
                 let source = self.id(SubjectKind::Source, self.dice.clone().roll(SOURCES));
                 let accounts = self.accounts();

@@ -27,6 +27,7 @@ use crate::route::Path;
 /// What stands beside a limit's key: the count of refusals, and what would be left of the limit without a bad name.
 const REFUSALS: u64 = 1;
 const BASE: u64 = 2;
+pub(super) const BESIDE: [u64; 2] = [REFUSALS, BASE];
 
 /// More than anybody can be refused in one window.
 const UNCOUNTABLE: u64 = 1 << 50;

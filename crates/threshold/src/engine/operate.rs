@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use threshold_core::ledger::{Author, Change, Entry, MAX_SANCTION, Page, Query, Record, Written};
 use threshold_core::{
     Action, Algorithm, Clock, Key, Ledger, Retry, Store, StoreError, StoreErrorKind, SubjectId, SubjectKind,
-    Timestamp,
+    Swept, Timestamp,
 };
 use threshold_store::node::ComponentStats;
 
@@ -89,11 +89,14 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let entry = Entry::Operator { by: by.to_owned(), at, change: change.clone() };
         // An operator waits: it is asked whatever it did before.
         let written = self.observe(self.ledger.write(&[entry])).await?;
-        let changed = written == [Written::Changed(true)];
+        let changed = matches!(written[..], [Written::Changed(true) | Written::Erased(_)]);
         if changed {
-            self.tell(&event(at, by, change));
+            self.tell(&event((at, by), change, &written));
         }
-        self.store.reset(&tried).await?;
+        // A store that has nothing to forget is not asked: it may be what an operator has just had left alone.
+        if !tried.is_empty() {
+            self.store.reset(&tried).await?;
+        }
         self.refresh().await?;
         Ok(changed)
     }
@@ -103,11 +106,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let rules = self.rules();
         let Change::Unlock(of) = change else { return Ok(Vec::new()) };
         let mut keys = rules.login.keys_of(*of);
-        let mut after = Some(0);
-        while let (Some(from), SubjectKind::Account) = (after, of.kind()) {
+        keys.extend(self.tried_at(*of).await?);
+        Ok(keys)
+    }
+
+    /// What the store counts of attempts at an account, by where they came from.
+    pub(super) async fn tried_at(&self, account: SubjectId) -> Result<Vec<Key>, StoreError> {
+        let (rules, mut keys, mut after) = (self.rules(), Vec::new(), Some(0));
+        while let (Some(from), SubjectKind::Account) = (after, account.kind()) {
             // Whoever was locked out at any time.
             let at = Timestamp::default();
-            let page = self.ledger.read(&Query::Lockouts { at, account: Some(*of), after: from }).await?;
+            let page = self.ledger.read(&Query::Lockouts { at, account: Some(account), after: from }).await?;
             let sources = page.records.iter().filter_map(|record| match record {
                 Record::Failures(failures) => Some(failures.source),
                 _ => None,
@@ -149,6 +158,18 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             self.version.store(0, Ordering::Release);
         }
         self.observe(self.ledger.sweep(now, &state.rules.retention)).await
+    }
+
+    /// Forgets counters that are over, of about `budget` in the store and as many at the edge. To be called now and then,
+    /// such as twice a second.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be asked. The edge was swept then.
+    pub async fn sweep_counters(&self, budget: usize) -> Result<Swept, StoreError> {
+        let edge = self.edge.sweep_now(budget);
+        let store = self.store.sweep(budget).await?;
+        Ok(Swept { seen: edge.seen + store.seen, dropped: edge.dropped + store.dropped })
     }
 
     /// What is held against a subject, as decisions see it.
@@ -226,6 +247,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             match record {
                 Record::Standing(standing) => self.standings.stand(&standing, &counting),
                 Record::Sanction(sanction) => self.standings.sanction(&sanction, &counting),
+                Record::Audit(audit) => changed |= self.hear_of_erasure(&audit, &mut settings, &counting),
                 record => changed |= settings.take_over(record),
             }
         }
@@ -261,7 +283,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 
     /// Asks the ledger, and tells when it begins or ceases to fail.
-    async fn observe<T>(&self, asking: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    pub(super) async fn observe<T>(
+        &self,
+        asking: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let began = self.edge.now();
         let answer = asking.await;
         let at = self.edge.now();
@@ -284,7 +309,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         answer
     }
 
-    pub(crate) fn tell(&self, event: &Event) {
+    /// Tells whoever listens what happened, such as a change that the ledger knows nothing of.
+    pub fn tell(&self, event: &Event) {
         if let Some(listener) = &self.listener {
             listener(event);
         }
@@ -292,6 +318,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
 }
 
 impl Settings {
+    /// Forgets what was set for `subject`; true if something was.
+    pub(super) fn forget(&mut self, subject: SubjectId) -> bool {
+        let before = self.overrides.len();
+        self.overrides.retain(|(_, one)| one.subject != Some(subject));
+        self.tenants.remove(&subject).is_some() || self.overrides.len() < before
+    }
+
     /// Takes over an override or a tenant, unless it is older than what is known; true if something is different.
     fn take_over(&mut self, record: Record) -> bool {
         match record {
@@ -321,7 +354,7 @@ impl Settings {
 }
 
 /// What is told of an operator's change.
-fn event(at: Timestamp, by: &str, change: Change) -> Event {
+pub(super) fn event((at, by): (Timestamp, &str), change: Change, written: &[Written]) -> Event {
     let by = by.to_owned();
     match change {
         Change::Impose { subject, kind, until, reason } => {
@@ -340,8 +373,14 @@ fn event(at: Timestamp, by: &str, change: Change) -> Event {
             Event::SettingChanged { at, what: format!("{} set to {}", tenant.subject, tenant.tier), by }
         }
         Change::RemoveTenant(subject) => Event::SettingChanged { at, what: format!("{subject} removed"), by },
-        Change::Note { action, target, .. } => {
-            Event::SettingChanged { at, what: format!("{action} {target}"), by }
+        Change::Erase(erasure) => {
+            let erased =
+                |written: &Written| if let Written::Erased(erased) = written { erased.total() } else { 0 };
+            let records = written.iter().map(erased).sum();
+            Event::SubjectErased { at, subject: erasure.subject, records, by }
+        }
+        Change::Note { action, target, before, after } => {
+            Event::AdminChanged { at, action, target, before, after, by }
         }
     }
 }

@@ -49,24 +49,47 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         client: Client<'_>,
         endpoint: Endpoint<'_>,
     ) -> Result<Vec<&'static str>, StoreError> {
+        let counters = self.counters(client, endpoint);
+        self.edge.reset_now(&counters.edge);
+        if !counters.inner.is_empty() {
+            self.store.reset(&counters.inner).await?;
+        }
+        Ok(counters.limits)
+    }
+
+    /// What counts `client` under those limits.
+    pub(super) fn counters(&self, client: Client<'_>, endpoint: Endpoint<'_>) -> Counters {
         let state = self.state.load_full();
-        let (mut names, mut edge, mut inner) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counters = Counters::default();
         for (rule, frame, overrides) in all(&state) {
             if !is_meant(rule, frame, endpoint) {
                 continue;
             }
             let keys = keys(rule, frame, overrides, client, self);
-            if !keys.is_empty() && !names.contains(&rule.name) {
-                names.push(rule.name);
+            let told = [
+                (!keys.is_empty(), &mut counters.limits),
+                (counts_with_others(rule, client, keys.is_empty()), &mut counters.shared),
+            ];
+            for (_, names) in told.into_iter().filter(|(is_one, _)| *is_one) {
+                if !names.contains(&rule.name) {
+                    names.push(rule.name);
+                }
             }
-            if rule.at_edge() { &mut edge } else { &mut inner }.extend(keys);
+            if rule.at_edge() { &mut counters.edge } else { &mut counters.inner }.extend(keys);
         }
-        self.edge.reset_now(&edge);
-        if !inner.is_empty() {
-            self.store.reset(&inner).await?;
-        }
-        Ok(names)
+        counters
     }
+}
+
+/// What counts somebody.
+#[derive(Default)]
+pub(super) struct Counters {
+    /// The limits that count it and nobody else, and those that count it only together with something else.
+    pub(super) limits: Vec<&'static str>,
+    pub(super) shared: Vec<&'static str>,
+    /// What it has under the former, in this process and in the store.
+    pub(super) edge: Vec<Key>,
+    pub(super) inner: Vec<Key>,
 }
 
 /// Every limit in force, with what it is read by.
@@ -95,6 +118,13 @@ const fn counted_by(client: Client<'_>) -> (&'static [Per], &'static [Per]) {
         Client::Tenant(_) => (&[Per::Tenant], &[]),
         Client::Account(_) => (&[Per::Account], &[]),
     }
+}
+
+/// True if a limit counts a client together with something else, so that not all it counts can be found: `nothing` of it,
+/// or what an address has without a user or a tenant.
+fn counts_with_others(rule: &Rule, client: Client<'_>, nothing: bool) -> bool {
+    let has_part = rule.per.iter().any(|per| counted_by(client).0.contains(per));
+    has_part && (nothing || (rule.per.len() > 1 && matches!(client, Client::Address(_))))
 }
 
 fn keys<S: Store, C: Clock, L: Ledger>(

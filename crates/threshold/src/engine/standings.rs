@@ -160,6 +160,11 @@ impl Standings {
         self.table(sanction.subject.kind()).sanction(sanction, counting);
     }
 
+    /// Forgets `subject`, but for its sanctions if they are to stay.
+    pub(crate) fn forget(&self, subject: SubjectId, keep_sanctions: bool, counting: &Counting<'_>) {
+        self.table(subject.kind()).forget(subject, keep_sanctions, counting);
+    }
+
     /// Forgets what counts no more.
     pub(crate) fn sweep(&self, counting: &Counting<'_>) {
         self.users.sweep(counting);
@@ -242,17 +247,35 @@ impl Table {
         });
     }
 
+    /// Forgets `subject`, but for its sanctions if they are to stay.
+    fn forget(&self, subject: SubjectId, keep_sanctions: bool, counting: &Counting<'_>) {
+        let id = subject.halves();
+        let mut shard = self.shard(id).write().unwrap_or_else(PoisonError::into_inner);
+        let Some(place) = shard.place(id) else { return };
+        let ends = shard.entries[place].held.ends;
+        let held = Held { ends, ..Held::default() };
+        match keep_sanctions && held.is_sanctioned(counting.now) {
+            true => shard.entries[place].held = held,
+            false => self.keep(number(id[0]), &mut shard, |entry| entry.id != id),
+        }
+    }
+
     /// Forgets what counts no more.
     fn sweep(&self, counting: &Counting<'_>) {
         for (number, shard) in self.shards.iter().enumerate() {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-            let before = shard.entries.len();
-            shard.keep(|held| !held.is_over(counting));
-            if shard.entries.len() < before {
-                self.near.refill(number, &shard);
-                self.far.refill(number, &shard);
-                self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
-            }
+            self.keep(number, &mut shard, |entry| !entry.held.is_over(counting));
+        }
+    }
+
+    /// Keeps those entries of the shard of that number for which `keep` holds.
+    fn keep(&self, number: usize, shard: &mut Shard, keep: impl Fn(&Entry) -> bool) {
+        let before = shard.entries.len();
+        shard.keep(keep);
+        if shard.entries.len() < before {
+            self.near.refill(number, shard);
+            self.far.refill(number, shard);
+            self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
         }
     }
 
@@ -295,11 +318,11 @@ impl Table {
     /// if the new one is none.
     fn make_room(&self, shard: &mut Shard, new: &Entry, counting: &Counting<'_>) -> bool {
         let before = shard.entries.len();
-        shard.keep(|held| !held.is_over(counting));
+        shard.keep(|entry| !entry.held.is_over(counting));
         if shard.entries.len() == before && new.held.is_sanctioned(counting.now) {
             let dropped =
                 shard.entries.iter().filter(|entry| !entry.held.is_sanctioned(counting.now)).count();
-            shard.keep(|held| held.is_sanctioned(counting.now));
+            shard.keep(|entry| entry.held.is_sanctioned(counting.now));
             self.drop_some(dropped);
         }
         self.count.fetch_sub(before - shard.entries.len(), Ordering::Release);
@@ -377,9 +400,9 @@ impl Shard {
     }
 
     /// Keeps the entries for which `keep` holds.
-    fn keep(&mut self, keep: impl Fn(&Held) -> bool) {
+    fn keep(&mut self, keep: impl Fn(&Entry) -> bool) {
         let before = self.entries.len();
-        self.entries.retain(|entry| keep(&entry.held));
+        self.entries.retain(keep);
         if self.entries.len() == before {
             return;
         }

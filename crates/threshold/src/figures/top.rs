@@ -89,6 +89,13 @@ impl<K: Hash + Eq + Ord + Clone> Top<K> {
         }
     }
 
+    /// Keeps only those for which `keep` holds.
+    pub fn retain(&self, keep: impl Fn(&K) -> bool) {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).retain(|one| keep(&one.key));
+        }
+    }
+
     /// The `most` who were counted most often, the first of them first.
     #[must_use]
     pub fn most(&self, most: usize) -> Vec<Most<K>> {

@@ -71,6 +71,14 @@ impl LoginRules {
         charges
     }
 
+    /// The keys of all that is counted of logins by somebody: an address, an account, or an account and a source.
+    pub(crate) fn all_keys_of(&self, subject: SubjectId) -> Vec<Key> {
+        let limits = [&self.address, &self.account, &self.ceiling];
+        let keys =
+            |limit: &LoginLimit| (0..2).filter_map(|place| Some(limit.step(subject, place)?.key)).collect();
+        limits.into_iter().flat_map(|limit| -> Vec<Key> { keys(limit) }).collect()
+    }
+
     /// The keys of what was tried at an account from one source.
     pub(crate) fn keys_of(&self, source: SubjectId) -> Vec<Key> {
         (0..2).filter_map(|place| Some(self.account.step(source, place)?.key)).collect()

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use threshold_core::ledger::{
-    Audit, Device, Failures, Override, PAGE, Query, Record, Retention, Rows, Sanction, SanctionKind,
-    Standing, Tenant, ViolationRecord, Worse,
+    Audit, Device, Failures, Override, PAGE, Query, Record, RecordClass, Retention, Rows, Sanction,
+    SanctionKind, Standing, Tenant, ViolationRecord, Worse,
 };
-use threshold_core::{StoreError, SubjectId, SubjectKind, Timestamp};
+use threshold_core::{StoreError, SubjectId, Timestamp};
 
 /// An override or a tenant, when it was last changed, and since when it is none any more.
 type Kept<T> = (T, u64, Option<Timestamp>);
@@ -84,7 +84,10 @@ impl Tables {
         let standings = standings.copied().map(Record::Standing);
         let sanctions = self.sanctions.values().filter(|sanction| sanction.version > after);
         let sanctions = sanctions.cloned().map(Record::Sanction);
-        kept(standings.chain(sanctions).chain(self.overrides()).chain(self.tenants()), after, most)
+        let erasures = self.audit.range(beyond(after)).filter(|(_, audit)| audit.erases().is_some());
+        let erasures = erasures.map(|(_, audit)| Record::Audit(audit.clone()));
+        let settings = self.overrides().chain(self.tenants());
+        kept(standings.chain(sanctions).chain(settings).chain(erasures), after, most)
     }
 
     fn overrides(&self) -> impl Iterator<Item = Record> {
@@ -256,15 +259,6 @@ impl Rows for Tables {
         Ok(())
     }
 
-    fn forget_failures(&mut self, of: SubjectId) -> Result<usize, StoreError> {
-        let before = self.failures.len();
-        match of.kind() {
-            SubjectKind::Account => self.failures.retain(|_, failures| failures.account != of),
-            _ => drop(self.failures.remove(&of)),
-        }
-        Ok(before - self.failures.len())
-    }
-
     fn devices(&mut self, account: SubjectId) -> Result<Vec<Device>, StoreError> {
         let all = self.devices.values().filter(|device| device.account == account);
         let mut devices: Vec<Device> = all.copied().collect();
@@ -280,6 +274,28 @@ impl Rows for Tables {
     fn forget_device(&mut self, device: &Device) -> Result<(), StoreError> {
         self.devices.remove(&(device.account, device.device));
         Ok(())
+    }
+
+    fn erase(&mut self, class: RecordClass, subject: SubjectId) -> Result<usize, StoreError> {
+        let before = self.size();
+        match class {
+            RecordClass::Windows => self.windows.retain(|(of, _), _| *of != subject),
+            RecordClass::Standings => drop(self.standings.remove(&subject)),
+            RecordClass::Sanctions => {
+                self.latest.retain(|(of, _), _| *of != subject);
+                self.sanctions.retain(|_, sanction| sanction.subject != subject);
+            }
+            RecordClass::Violations => self.violations.retain(|_, violation| violation.subject != subject),
+            RecordClass::Overrides => {
+                self.overrides.retain(|_, (change, ..)| change.subject != Some(subject));
+            }
+            RecordClass::Tenants => drop(self.tenants.remove(&subject)),
+            RecordClass::Failures => {
+                self.failures.retain(|source, failures| *source != subject && failures.account != subject);
+            }
+            RecordClass::Devices => self.devices.retain(|(account, _), _| *account != subject),
+        }
+        Ok(before - self.size())
     }
 
     fn add_audit(&mut self, audit: &Audit) -> Result<(), StoreError> {

@@ -122,7 +122,7 @@ pub(super) fn read_window(record: &str) -> Result<Timestamp> {
 
 pub(super) fn window(subject: SubjectId, limit: &str, until: Timestamp) -> Row {
     let record = json!({ "subject": subject.to_string(), "limit": limit, "until": until.as_micros() });
-    row(Id::window(subject, limit), (0, None), record).since(until)
+    row(Id::window(subject, limit), (0, None), record).of(subject).since(until)
 }
 
 pub(super) fn standing(standing: &Standing) -> Row {
@@ -267,7 +267,12 @@ pub(super) fn overriding(change: &Override, version: u64, removed_at: Option<Tim
         "priority": change.priority,
         "expires": change.expires.map(Timestamp::as_micros),
     });
-    row(Id::text(Class::Override, &change.id), (version, Some(version)), record).removed(removed_at)
+    let row =
+        row(Id::text(Class::Override, &change.id), (version, Some(version)), record).removed(removed_at);
+    match change.subject {
+        Some(subject) => row.of(subject),
+        None => row,
+    }
 }
 
 fn read_override(fields: &Fields) -> Result<Override> {
@@ -345,7 +350,9 @@ pub(super) fn audit(audit: &Audit) -> Row {
         "before": audit.before,
         "after": audit.after,
     });
-    row(Id::of_number(Class::Audit, audit.id), (audit.id, None), record).since(audit.at)
+    // Decisions are made by what is left when somebody was erased.
+    let version = audit.erases().map(|_| audit.id);
+    row(Id::of_number(Class::Audit, audit.id), (audit.id, version), record).since(audit.at)
 }
 
 fn read_audit(fields: &Fields) -> Result<Audit> {

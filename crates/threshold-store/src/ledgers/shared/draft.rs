@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threshold_core::ledger::{
-    Audit, Device, Entry, Failures, Override, Record, Rows, Sanction, SanctionKind, Standing, Tenant,
-    ViolationRecord, Worse, Written, apply,
+    Audit, Device, Entry, Failures, Override, Record, RecordClass, Rows, Sanction, SanctionKind, Standing,
+    Tenant, ViolationRecord, Worse, Written, apply,
 };
-use threshold_core::{StoreError, SubjectId, SubjectKind, Timestamp};
+use threshold_core::{StoreError, SubjectId, Timestamp};
 
 use super::codec;
 use super::needs::{Needs, Wanted};
@@ -53,7 +53,7 @@ impl Draft {
         let mut rows: BTreeMap<Id, Option<Row>> = needs.ids.iter().map(|id| (id.clone(), None)).collect();
         let mut read = BTreeMap::new();
         for row in found {
-            if matches!(row.id.class, Class::Failures | Class::Device) {
+            if needs.erases || matches!(row.id.class, Class::Failures | Class::Device) {
                 read.insert(row.id.clone(), row.clone());
             }
             rows.insert(row.id.clone(), Some(row));
@@ -263,23 +263,6 @@ impl Rows for Draft {
         self.put(codec::failures(failures))
     }
 
-    fn forget_failures(&mut self, of: SubjectId) -> Result<usize, StoreError> {
-        let whom = Some(bytes(of));
-        let ids: Vec<Id> = match of.kind() {
-            SubjectKind::Account => {
-                let of_account = self.all(Class::Failures).filter(|row| row.whom == whom);
-                of_account.map(|row| row.id.clone()).collect()
-            }
-            _ => {
-                let found = self.find(&Id::of_subject(Class::Failures, of))?;
-                found.map(|row| row.id.clone()).into_iter().collect()
-            }
-        };
-        let count = ids.len();
-        ids.into_iter().for_each(|id| self.set(id, None));
-        Ok(count)
-    }
-
     fn devices(&mut self, account: SubjectId) -> Result<Vec<Device>, StoreError> {
         let whom = Some(bytes(account));
         let mut devices = Vec::new();
@@ -299,6 +282,19 @@ impl Rows for Draft {
     fn forget_device(&mut self, device: &Device) -> Result<(), StoreError> {
         self.set(Id::device(device.account, device.device), None);
         Ok(())
+    }
+
+    fn erase(&mut self, class: RecordClass, subject: SubjectId) -> Result<usize, StoreError> {
+        let (whom, mut count) = (bytes(subject), 0);
+        for class in Class::of(class) {
+            let own = |row: &&Row| row.whom.as_ref() == Some(&whom) || row.id.key == whom;
+            let of_subject =
+                |row: &&Row| own(row) || (*class == Class::Latest && row.id.key.starts_with(&whom));
+            let ids: Vec<Id> = self.all(*class).filter(of_subject).map(|row| row.id.clone()).collect();
+            count += if class.counts() { ids.len() } else { 0 };
+            ids.into_iter().for_each(|id| self.set(id, None));
+        }
+        Ok(count)
     }
 
     fn add_audit(&mut self, audit: &Audit) -> Result<(), StoreError> {

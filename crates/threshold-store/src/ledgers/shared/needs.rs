@@ -16,6 +16,8 @@ pub(crate) struct Needs {
     pub(crate) of: BTreeSet<(Class, Vec<u8>)>,
     /// The last violation of each of these.
     pub(crate) last: Vec<Wanted>,
+    /// True if rows of any class may have to be dropped.
+    pub(crate) erases: bool,
 }
 
 /// The last violation of a subject under a limit that is not older than a time.
@@ -71,8 +73,27 @@ impl Needs {
                 self.of.insert((Class::Failures, bytes(*of)));
             }
             Change::Unlock(source) => self.subject(Class::Failures, *source),
+            Change::Erase(erasure) => self.everything(erasure.subject),
             Change::Note { .. } => {}
         }
+    }
+
+    /// All that is kept about somebody: what is found by its key, and what is found by whose it is.
+    fn everything(&mut self, subject: SubjectId) {
+        self.erases = true;
+        self.sanctions(subject);
+        for class in [Class::Standing, Class::Tenant, Class::Failures] {
+            self.subject(class, subject);
+        }
+        let whose = [
+            Class::Window,
+            Class::Sanction,
+            Class::Violation,
+            Class::Override,
+            Class::Failures,
+            Class::Device,
+        ];
+        self.of.extend(whose.map(|class| (class, bytes(subject))));
     }
 
     fn logins(&mut self, before: Option<SubjectId>, source: SubjectId) {

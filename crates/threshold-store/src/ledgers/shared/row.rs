@@ -1,6 +1,6 @@
 //! One row of a shared ledger.
 
-use threshold_core::ledger::{Retention, SanctionKind};
+use threshold_core::ledger::{RecordClass, Retention, SanctionKind};
 use threshold_core::{Span, StoreError, StoreErrorKind, SubjectId, Timestamp};
 
 /// What a row is.
@@ -53,6 +53,20 @@ impl Class {
     pub(crate) fn named(name: &str) -> Result<Self, StoreError> {
         let found = Self::ALL.into_iter().find(|class| class.name() == name);
         found.ok_or_else(|| corrupt(format!("there are no rows called {name:?}")))
+    }
+
+    /// The classes that have records of a class of the ledger.
+    pub(crate) const fn of(class: RecordClass) -> &'static [Self] {
+        match class {
+            RecordClass::Windows => &[Self::Window],
+            RecordClass::Standings => &[Self::Standing],
+            RecordClass::Sanctions => &[Self::Sanction, Self::Latest],
+            RecordClass::Violations => &[Self::Violation],
+            RecordClass::Overrides => &[Self::Override],
+            RecordClass::Tenants => &[Self::Tenant],
+            RecordClass::Failures => &[Self::Failures],
+            RecordClass::Devices => &[Self::Device],
+        }
     }
 
     /// How long a row is kept after its time.

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Params, Result, Row, params};
 use threshold_core::StoreError;
-use threshold_core::ledger::{Override, PAGE, Page, Query, Record, Tenant};
+use threshold_core::ledger::{ERASING, Override, PAGE, Page, Query, Record, Tenant};
 
 use super::codec::{self, Col, Kept};
 use crate::sqlite::error::failed;
@@ -78,6 +78,8 @@ fn changes(on: &Connection, after: u64) -> Result<Vec<Record>> {
     for (columns, table, read) in parts {
         records.extend(list(on, &ordered(columns, table, "version", "TRUE"), [number(after)], read)?);
     }
+    let erasing = format!("action IN ('{}')", ERASING.join("', '"));
+    records.extend(list(on, &ordered(codec::AUDIT, "audit", "id", &erasing), [number(after)], audit)?);
     records.sort_by_key(|record| record.number(&Query::Changes { after }));
     records.truncate(PAGE + 1);
     Ok(records)

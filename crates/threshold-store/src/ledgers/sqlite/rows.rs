@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Result, Row, params};
 use threshold_core::ledger::{
-    Audit, Author, Device, Failures, Override, Rows, Sanction, SanctionKind, Standing, Tenant,
+    Audit, Author, Device, Failures, Override, RecordClass, Rows, Sanction, SanctionKind, Standing, Tenant,
     ViolationRecord, Worse,
 };
 use threshold_core::standing::Violation;
-use threshold_core::{StoreError, SubjectId, SubjectKind, Timestamp};
+use threshold_core::{StoreError, SubjectId, Timestamp};
 
 use super::codec::{self, Col};
 use crate::sqlite::error::failed;
@@ -208,13 +208,6 @@ impl Rows for Tables<'_> {
         self.run(&replace("failures", codec::FAILURES), columns).map(drop)
     }
 
-    fn forget_failures(&mut self, of: SubjectId) -> Result<usize, StoreError> {
-        match of.kind() {
-            SubjectKind::Account => self.run("DELETE FROM failures WHERE account = ?", [Col(of)]),
-            _ => self.run("DELETE FROM failures WHERE source = ?", [Col(of)]),
-        }
-    }
-
     fn devices(&mut self, account: SubjectId) -> Result<Vec<Device>, StoreError> {
         let sql = format!("SELECT {} FROM devices WHERE account = ? ORDER BY used, device", codec::DEVICE);
         let all = || -> Result<_> {
@@ -231,6 +224,16 @@ impl Rows for Tables<'_> {
     fn forget_device(&mut self, device: &Device) -> Result<(), StoreError> {
         let names = [Col(device.account), Col(device.device)];
         self.run("DELETE FROM devices WHERE account = ? AND device = ?", names).map(drop)
+    }
+
+    fn erase(&mut self, class: RecordClass, subject: SubjectId) -> Result<usize, StoreError> {
+        let whose = match class {
+            RecordClass::Failures => "source = ?1 OR account = ?1",
+            RecordClass::Devices => "account = ?1",
+            _ => "subject = ?1",
+        };
+        // The tables are called what the classes are.
+        self.run(&format!("DELETE FROM {} WHERE {whose}", class.name()), [Col(subject)])
     }
 
     fn add_audit(&mut self, audit: &Audit) -> Result<(), StoreError> {

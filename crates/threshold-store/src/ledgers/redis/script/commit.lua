@@ -7,6 +7,14 @@ local at = 6
 for _ = 1, tonumber(ARGV[5]) do
   local class, key, number, version = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local whom, ends, since, record = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
+  if class == 'override' then
+    -- It may have been somebody else's.
+    local before = redis.call('HGET', base .. 'rows:override', key)
+    local was = before and string.match(before, '^(%S+)') or '-'
+    if was ~= '-' and was ~= whom then
+      redis.call('ZREM', base .. 'whom:override:' .. was, key)
+    end
+  end
   redis.call('HSET', base .. 'rows:' .. class, key, whom .. ' ' .. number .. ' ' .. record)
   if listed[class] then
     index('number', class, number, key)
