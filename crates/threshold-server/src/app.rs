@@ -53,6 +53,7 @@ pub(crate) struct App {
     pub(crate) policy: Arc<PolicyDesk>,
     archive: Option<Archive>,
     pub(crate) alerts: Alerts,
+    admin: Option<admin::Listener>,
     /// The application for what no other takes.
     pub(crate) upstream: Option<String>,
     /// Where the surfaces are.
@@ -131,7 +132,9 @@ impl App {
         health.started();
         let policy = Arc::clone(&desk.policy);
         #[rustfmt::skip]
-        let app = Self { engine, gateway, api, resp, rls, health, log, policy, archive, alerts, upstream, surfaces };
+        let app = Self {
+            engine, gateway, api, resp, rls, health, log, policy, archive, alerts, admin, upstream, surfaces,
+        };
         Ok((app, asked))
     }
 
@@ -182,6 +185,10 @@ impl App {
                 0 => self.log.info(&said),
                 _ => self.log.warning(&said),
             }
+        }
+        // It said how the rest ended; from here on there is nothing left to operate on.
+        if let Some(admin) = self.admin {
+            admin.stop().await;
         }
         self.alerts.stop();
         // After the last decision.
