@@ -11,6 +11,7 @@
 //! | `sanctions`, `lockouts`, `overrides`, `tenants`, `records` | what the ledger has |
 //! | `limits` | counters that begin anew |
 //! | `policy` | the policy in force: shown, checked, changed and taken back |
+//! | `dry_run` | another policy, tried on what was asked of late |
 //! | `explain` | what a request would meet |
 //! | `analytics`, `clients` | the past |
 //! | `events` | what happens, as it happens |
@@ -21,6 +22,7 @@ mod answer;
 mod ask;
 mod call;
 mod clients;
+mod dry_run;
 mod events;
 mod explain;
 mod guard;
@@ -40,6 +42,7 @@ pub(crate) mod tokens;
 use std::sync::Arc;
 
 use threshold::ledger::Change;
+use threshold::recent::Recent;
 use threshold::{MemoryStore, NodeStore, SharedStore};
 
 use crate::archive;
@@ -62,6 +65,8 @@ pub(crate) struct Admin {
     pub(crate) policy: Arc<PolicyDesk>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) live: Arc<Live>,
+    /// What was asked of late.
+    pub(crate) recent: Option<Arc<Recent>>,
 }
 
 /// The store behind the engine, as far as there is something to see or to change.

@@ -9,6 +9,7 @@ mod export;
 mod import;
 mod lockouts;
 mod overrides;
+mod policy;
 mod serve;
 mod token;
 pub(crate) mod values;
@@ -26,6 +27,7 @@ pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
+pub(crate) use policy::{Policy, PolicyDryRun};
 pub(crate) use serve::{Init, Serve, listen};
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use values::operator;
@@ -58,6 +60,7 @@ Examples:
   threshold overrides list                 which limits have other rates for the time being
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
+  threshold policy dry-run policy.toml     what the latest requests would have met by it
   threshold status                         how the parts of a running server are
   threshold audit                          who changed what on it";
 
@@ -95,6 +98,9 @@ pub(crate) enum Command {
     Status(Status),
     /// Say who changed what on a running server.
     Audit(Audit),
+    /// Say what another policy would do.
+    #[command(subcommand)]
+    Policy(Policy),
     /// Make, list and revoke tokens for the admin API.
     #[command(subcommand)]
     Token(Token),

@@ -46,6 +46,7 @@ use trouble::Trouble;
 pub(crate) use upstream::{Wire, secured};
 
 use crate::log::Log;
+use crate::trace::{Exporter, Tracer};
 use crate::workers::{self, Doors, Workers, told};
 
 /// How often connections are looked at for those that have waited too long.
@@ -64,6 +65,8 @@ pub(crate) struct Gateway {
     stop_accepting: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
     workers: Workers,
+    /// Who sends traces of requests.
+    traces: Option<Exporter>,
 }
 
 /// What was left when a gateway stopped.
@@ -76,11 +79,11 @@ pub(crate) struct Drained {
 }
 
 impl Gateway {
-    /// Starts serving `listener` by `settings`, with `workers` threads.
+    /// Starts serving `listener` by `settings`, with a thread for each processor.
     pub(crate) fn start(
         listener: TcpListener,
         settings: Settings,
-        workers: usize,
+        traces: Option<Exporter>,
         log: &Arc<Log>,
     ) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
@@ -88,12 +91,13 @@ impl Gateway {
         let connections = Arc::new(Connections::default());
         let (stop_accepting, stopped) = watch::channel(false);
         let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
-        let (doors, workers) = workers::start("gateway", workers, || {
+        let (doors, workers) = workers::start("gateway", workers::count(), || {
             let worker = Worker {
                 settings: Arc::clone(&settings),
                 pool: Arc::default(),
                 ids: Arc::clone(&ids),
                 trouble: Arc::clone(&trouble),
+                tracer: traces.as_ref().map(Exporter::tracer),
             };
             |arrivals| work(worker, arrivals)
         })?;
@@ -104,7 +108,7 @@ impl Gateway {
             doors,
         };
         let accepting = tokio::spawn(accepting.run(stopped));
-        Ok(Self { address, settings, connections, stop_accepting, accepting, workers })
+        Ok(Self { address, settings, connections, stop_accepting, accepting, workers, traces })
     }
 
     /// Where it listens.
@@ -125,6 +129,11 @@ impl Gateway {
     /// Who is connected, to be looked at.
     pub(crate) fn watch(&self) -> Arc<Connections> {
         Arc::clone(&self.connections)
+    }
+
+    /// Who traces requests.
+    pub(crate) fn tracer(&self) -> Option<Arc<Tracer>> {
+        self.traces.as_ref().map(Exporter::tracer)
     }
 
     /// How many connections and requests there are.
@@ -150,6 +159,9 @@ impl Gateway {
         let _ = tokio::time::timeout(patience, empty()).await;
         let cut_off = connections.in_flight();
         self.workers.end().await;
+        if let Some(traces) = self.traces {
+            traces.stop().await;
+        }
         Drained { finished: begun.saturating_sub(cut_off), cut_off }
     }
 }

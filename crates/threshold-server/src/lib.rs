@@ -12,10 +12,12 @@
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
+//! | `trace` | what became of requests, for collectors of traces |
 //! | `outbound` | requests that the server makes by itself |
 //! | `admin`, `health` | how the server is, and what operators change while it runs |
 //! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
+//! | `replay` | requests of the past, decided anew by another policy |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
 //! | `cli` | what can be typed, and its help |
@@ -50,9 +52,11 @@ mod outbound;
 mod output;
 mod reload;
 mod remote;
+mod replay;
 mod resp;
 mod rls;
 mod source;
+mod trace;
 mod workers;
 
 use std::ffi::OsString;
@@ -97,6 +101,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Overrides(overrides) => commands::overrides(&overrides, &mut output),
             Command::Status(status) => commands::status(&status, &mut output),
             Command::Audit(audit) => commands::audit(&audit, &mut output),
+            Command::Policy(policy) => commands::policy(&policy, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),

@@ -8,6 +8,7 @@ mod admin {
     mod cli;
     mod common;
     mod document;
+    mod dry_run;
     mod listing;
     mod policy;
     mod refused;
