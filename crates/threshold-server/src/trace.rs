@@ -17,7 +17,8 @@ mod export;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::Authority;
 use http::{Method, Request, StatusCode, Version};
 use threshold::figures::{Ending, Seen, Watcher};
 use threshold::{Clock as _, SystemClock, Timestamp, UniqueIds};
@@ -150,13 +151,13 @@ impl Tracer {
             }
             return None;
         }
-        let host = request.uri().host().or_else(|| request.headers().get(http::header::HOST)?.to_str().ok());
+        let host = request.uri().host().map(str::to_owned).or_else(|| named_host(request.headers()));
         let about = About {
             context,
             state,
             begun: self.clock.now(),
             method: request.method().clone(),
-            host: host.filter(|host| host.len() <= MAX_HOST).map(str::to_owned),
+            host: host.filter(|host| host.len() <= MAX_HOST),
             secure,
             version: request.version(),
         };
@@ -195,6 +196,12 @@ impl Tracer {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [("queue", count(&self.counts.crowded)), ("collector", count(&self.counts.refused))]
     }
+}
+
+/// The host that a request names, without its port.
+fn named_host(headers: &HeaderMap) -> Option<String> {
+    let named: Authority = headers.get(http::header::HOST)?.to_str().ok()?.parse().ok()?;
+    Some(named.host().to_owned())
 }
 
 /// What strangers say of traces is not handed on.

@@ -82,7 +82,7 @@ fn trace(out: &mut Vec<u8>, finished: &Finished) {
     });
     if let Some(decided) = &found.decided {
         // Its id is made of the request's, as nobody else needs to know it.
-        let context = about.context.child(about.context.span.rotate_left(32) ^ 1);
+        let context = about.context.child((about.context.span.rotate_left(32) ^ 1).max(1));
         let times = (begun, decided.at.as_micros());
         let name = "threshold.decide";
         span(out, about, &Span { context, name, kind: INTERNAL, times, error: None }, |out| {

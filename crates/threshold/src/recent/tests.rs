@@ -56,7 +56,7 @@ fn the_oldest_make_room_by_number_by_bytes_and_by_age() {
     let reading = recent.read(now);
     assert_eq!((reading.asked.len(), reading.one_in), (10, 1));
     assert_eq!(reading.asked[0].store.as_micros(), 15 * Span::MINUTE.as_micros());
-    assert_eq!(recent.read(now.plus(Span::from_secs(56 * 60))).asked.len(), 5);
+    assert_eq!(recent.read(now.plus(Span::from_secs(55 * 60))).asked.len(), 5);
     let long = format!("/{}", "a".repeat(1_999));
     (0..10).for_each(|_| ask(&recent, IpAddr::from([10, 0, 0, 1]), &long, now));
     assert_eq!(recent.read(now).asked.len(), 1, "2,560 bytes are enough");
