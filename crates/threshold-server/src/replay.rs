@@ -71,9 +71,12 @@ impl Replay {
     }
 }
 
-/// What a decision shows of itself.
+/// What a decision shows of itself: what it came to, the limit, and the user.
+type About = (Ending, Option<(&'static str, Layer)>, Option<SubjectId>);
+
+/// Keeps what it is shown.
 #[derive(Default)]
-struct Shown(Mutex<Option<(Ending, Option<(&'static str, Layer)>, Option<SubjectId>)>>);
+struct Shown(Mutex<Option<About>>);
 
 impl Watcher for Shown {
     fn wants(&self, _: Ending) -> bool {

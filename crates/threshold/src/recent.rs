@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use threshold_core::{Span, Timestamp};
 
 use crate::figures::{Ending, SHARDS, place};
-use crate::identify::{Facts, Identity, UserKind, address_key};
+use crate::identify::{Facts, Identity, UserKind};
 pub use entry::Asked;
 use entry::{Noted, read, write};
 
@@ -40,7 +40,8 @@ pub struct Recent {
     most: usize,
     /// Of 2 to this power clients one is remembered.
     level: AtomicU32,
-    hasher: RandomState,
+    /// What clients are told apart by, which nobody knows.
+    seeds: [u64; 2],
     /// Requests that were not remembered: each thread's own.
     skipped: Box<[Counter]>,
     ring: Mutex<Ring>,
@@ -88,6 +89,7 @@ impl Recent {
     /// Remembers so many requests at most.
     #[must_use]
     pub fn new(most: usize) -> Self {
+        let random = RandomState::new();
         let ring = Ring {
             bytes: VecDeque::new(),
             lengths: VecDeque::new(),
@@ -97,7 +99,7 @@ impl Recent {
         Self {
             most,
             level: AtomicU32::new(0),
-            hasher: RandomState::new(),
+            seeds: [1, 2].map(|number: u64| random.hash_one(number)),
             skipped: (0..SHARDS).map(|_| Counter::default()).collect(),
             ring: Mutex::new(ring),
         }
@@ -125,9 +127,39 @@ impl Recent {
     fn hash(&self, note: &Note<'_>) -> u64 {
         let Identity { client, tenant, user, user_kind, .. } = note.identity;
         match (user, user_kind.is_some_and(UserKind::verified)) {
-            (Some(user), true) => self.hasher.hash_one((tenant.as_deref(), &**user)),
-            _ => self.hasher.hash_one(address_key(*client, note.ipv6_prefix).as_bytes()),
+            (Some(user), true) => {
+                let tenant = tenant.as_deref().map_or(0, |tenant| self.stir(1, tenant.as_bytes()));
+                self.stir(tenant, user.as_bytes())
+            }
+            _ => self.of_address(*client, note.ipv6_prefix),
         }
+    }
+
+    /// A number for an address, the same for all of one network of IPv6.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each half is taken by itself")]
+    fn of_address(&self, client: IpAddr, ipv6_prefix: u8) -> u64 {
+        let [seed, other] = self.seeds;
+        match client.to_canonical() {
+            IpAddr::V4(client) => folded(u64::from(client.to_bits()) ^ seed, other),
+            IpAddr::V6(client) => {
+                let network = client.to_bits() & !u128::MAX.checked_shr(ipv6_prefix.into()).unwrap_or(0);
+                folded(folded(network as u64 ^ seed, other) ^ (network >> 64) as u64, other)
+            }
+        }
+    }
+
+    /// A number for `bytes`. It has to be quick, and to be one that clients cannot choose; it tells nothing to anybody.
+    #[inline]
+    fn stir(&self, from: u64, bytes: &[u8]) -> u64 {
+        let [seed, other] = self.seeds;
+        let words = bytes.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        });
+        let stirred = words.fold(seed ^ from, |state, word| folded(state ^ word, other));
+        folded(stirred ^ bytes.len() as u64, seed | 1)
     }
 
     fn keep(&self, note: &Note<'_>, hash: u64, level: u32) {
@@ -199,6 +231,14 @@ impl Recent {
         asked.sort_by_key(|asked| asked.store);
         Reading { asked, one_in: 1 << level, not_remembered: skipped.saturating_sub(before) + dropped }
     }
+}
+
+/// Both halves of a product together.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "each half is taken by itself")]
+const fn folded(one: u64, other: u64) -> u64 {
+    let product = one as u128 * (other | 1) as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// Whether a client is one of those that are remembered at `level`.

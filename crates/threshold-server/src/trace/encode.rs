@@ -33,7 +33,7 @@ enum Value<'a> {
 }
 
 /// A request to export `traces` of what `resource` says.
-pub(super) fn request(resource: &[(String, String)], traces: &[Box<Finished>]) -> Vec<u8> {
+pub(super) fn request(resource: &[(String, String)], traces: &[Finished]) -> Vec<u8> {
     let mut out = Vec::new();
     message(&mut out, 1, |out| {
         message(out, 1, |out| {

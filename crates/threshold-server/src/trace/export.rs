@@ -98,7 +98,7 @@ async fn run(
             while batch.len() < BATCH
                 && let Ok(finished) = arrivals.try_recv()
             {
-                batch.push(finished);
+                batch.push(*finished);
             }
             if batch.is_empty() || sender.send(&batch).await.is_err() {
                 return;
@@ -111,10 +111,10 @@ async fn run(
 }
 
 /// Waits for the first, and for those that come soon after it.
-async fn gather(arrivals: &mut mpsc::Receiver<Box<Finished>>, batch: &mut Vec<Box<Finished>>) {
+async fn gather(arrivals: &mut mpsc::Receiver<Box<Finished>>, batch: &mut Vec<Finished>) {
     if batch.is_empty() {
         match arrivals.recv().await {
-            Some(first) => batch.push(first),
+            Some(first) => batch.push(*first),
             // Nobody is left to tell of anything.
             None => std::future::pending().await,
         }
@@ -123,7 +123,7 @@ async fn gather(arrivals: &mut mpsc::Receiver<Box<Finished>>, batch: &mut Vec<Bo
         while batch.len() < BATCH
             && let Some(next) = arrivals.recv().await
         {
-            batch.push(next);
+            batch.push(*next);
         }
     };
     let _ = tokio::time::timeout(GATHER, rest).await;
@@ -139,7 +139,7 @@ enum Refused {
 
 impl Sender {
     /// Sends `batch`, several times if need be, and counts what became of it.
-    async fn deliver(&mut self, batch: &[Box<Finished>]) {
+    async fn deliver(&mut self, batch: &[Finished]) {
         let mut pause = PAUSE;
         for attempt in 1..=TRIES {
             let why = match self.send(batch).await {
@@ -166,7 +166,7 @@ impl Sender {
         }
     }
 
-    async fn send(&self, batch: &[Box<Finished>]) -> Result<(), Refused> {
+    async fn send(&self, batch: &[Finished]) -> Result<(), Refused> {
         let Settings { url, headers, resource, .. } = &self.settings;
         let mut all: HeaderMap = headers.iter().cloned().collect();
         all.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
