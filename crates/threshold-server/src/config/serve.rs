@@ -102,8 +102,6 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, (node.breaker, &settings.data_dir));
     let archive = archive.map_err(PolicyFileError::Unreadable)?;
-    let traces = traces(serve.otlp.as_deref()).map_err(PolicyFileError::Unreadable)?;
-    let remember = remember(serve.remember).map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
     let debug =
         set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
@@ -121,8 +119,8 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         cache,
         node,
         archive,
-        remember,
-        traces,
+        remember: remember(serve.remember).map_err(PolicyFileError::Unreadable)?,
+        traces: traces(serve.otlp.as_deref()).map_err(PolicyFileError::Unreadable)?,
         debug,
     };
     Ok((config, rules))

@@ -18,14 +18,14 @@ impl Context {
     pub(super) fn read(header: &HeaderValue) -> Option<Self> {
         let text = header.to_str().ok()?;
         let mut parts = text.splitn(5, '-');
-        let [version, trace, span, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
-        let lengths = [version, trace, span, flags].map(str::len) == [2, 32, 16, 2];
+        let read @ [version, trace, span, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
+        let lengths = read.map(str::len) == [2, 32, 16, 2];
+        let mut digits = read.iter().flat_map(|part| part.bytes());
         // Later versions may say more behind it; the first does not.
         let known = version != "ff" && (version != "00" || parts.next().is_none());
-        if !lengths || !known || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-')) {
+        if !lengths || !known || !digits.all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return None;
         }
-        u8::from_str_radix(version, 16).ok()?;
         let (trace, span) = (u128::from_str_radix(trace, 16).ok()?, u64::from_str_radix(span, 16).ok()?);
         let sampled = u8::from_str_radix(flags, 16).ok()? & 1 == 1;
         (trace != 0 && span != 0).then_some(Self { trace, parent: None, span, sampled })
