@@ -122,6 +122,15 @@ const TOOLS: &[Tool] = &[
              grpcio-health-checking==1.85.1 grpcio-reflection==1.85.1",
         ],
     ),
+    // Reads traces with the messages that OpenTelemetry generates.
+    tool(
+        "otlp",
+        "target/tools/otlp/bin/pip show --quiet opentelemetry-proto",
+        &[
+            "python3 -m venv target/tools/otlp",
+            "target/tools/otlp/bin/pip install --quiet opentelemetry-proto==1.45.2",
+        ],
+    ),
     tool("npm", "npm --version", &["apt-get update", "apt-get install --yes nodejs npm"]),
     // Runs the Worker as Cloudflare does. The package brings a program for each kind of machine, and only this one's is
     // fetched.

@@ -12,6 +12,7 @@ use threshold::figures::{Ending, Figures, Seen, Watcher};
 use threshold::identify::{Facts, Identity};
 use threshold::ledger::{Change, Entry, SanctionKind};
 use threshold::policy::Policy;
+use threshold::recent::Recent;
 use threshold::usage::Usage;
 use threshold::{MemoryStore, RateLimiter, Secret, Span};
 
@@ -118,9 +119,10 @@ fn engine(policy: &str, store: &MemoryStore) -> Outcome<Engine> {
     Ok(Engine::new(rules, secrets, store.clone(), store.clone()))
 }
 
-/// The same policy, with everything counted.
+/// The same policy, with everything counted and the latest requests remembered, as a server does unless it is told otherwise.
 fn engine_counted(store: &MemoryStore) -> Outcome<Engine> {
-    Ok(engine(POLICY, store)?.measured(Arc::new(Figures::new())).watched(Arc::new(Nobody)))
+    let engine = engine(POLICY, store)?.measured(Arc::new(Figures::new())).watched(Arc::new(Nobody));
+    Ok(engine.recalling(Arc::new(Recent::new(10_000))))
 }
 
 /// Nobody listens.

@@ -1,13 +1,19 @@
 //! From a request to facts.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::{Extensions, HeaderMap, Request, Version, header};
+use threshold::figures::Watcher;
 use threshold::identify::{Facts, Headers};
 
 /// The other end of a connection, as an extension of its requests: whoever accepts connections puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
+
+/// Somebody who wants to see what is decided about this one request, as an extension of it.
+#[derive(Clone)]
+pub struct Onlooker(pub Arc<dyn Watcher>);
 
 /// Header fields as the engine reads them.
 pub struct Fields<'a>(pub &'a HeaderMap);

@@ -48,7 +48,7 @@ pub mod service;
 #[cfg(feature = "websocket")]
 pub mod websocket;
 
-pub use facts::{Fields, Peer, facts};
+pub use facts::{Fields, Onlooker, Peer, facts};
 pub use layer::ThresholdLayer;
 pub use place::Place;
 pub use respond::Answer;

@@ -16,7 +16,7 @@ use threshold::{Clock, Ledger, MemoryLedger, MemoryStore, PermitId, Store, Syste
 use tower_service::Service;
 
 use crate::body::{Bytewise, CutFlag, Held, Meter, RequestBody, ResponseBody};
-use crate::facts::{Fields, facts};
+use crate::facts::{Fields, Onlooker, facts};
 use crate::layer::Shared;
 use crate::login::{Login, take_device};
 use crate::place::Place;
@@ -214,6 +214,9 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         let extras = Extras { permit: Some(PermitId::new(self.ids.next())), ..Extras::default() };
         let identity = self.engine.identify_and_decide(&facts, extras, decision).await;
         let identity = identity.map_err(|_| Box::new(Answer::unavailable()))?;
+        if let Some(Onlooker(watcher)) = request.extensions().get() {
+            self.engine.show_to(&**watcher, (&facts, &identity, extras), decision);
+        }
         if let Some(answer) = Answer::refused(decision, self.settings.shown) {
             return Err(Box::new(answer));
         }

@@ -12,6 +12,7 @@
 //! | `subjects` | somebody who is forgotten as a whole |
 //! | `limits` | counters that begin anew |
 //! | `policy` | the policy in force: shown, checked, changed and taken back |
+//! | `dry_run` | another policy, tried on what was asked of late |
 //! | `explain` | what a request would meet |
 //! | `analytics`, `clients` | the past |
 //! | `events`, `traffic` | what happens, as it happens and in numbers |
@@ -22,6 +23,7 @@ mod answer;
 mod ask;
 mod call;
 mod clients;
+mod dry_run;
 mod events;
 mod explain;
 mod guard;
@@ -44,6 +46,7 @@ use std::sync::Arc;
 
 use threshold::event::Event;
 use threshold::ledger::Change;
+use threshold::recent::Recent;
 use threshold::{MemoryStore, NodeStore, SharedStore};
 
 use crate::archive;
@@ -68,6 +71,8 @@ pub(crate) struct Admin {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) live: Arc<Live>,
     pub(crate) traffic: Arc<Traffic>,
+    /// What was asked of late.
+    pub(crate) recent: Option<Arc<Recent>>,
 }
 
 /// The store behind the engine, as far as there is something to see or to change.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use threshold::engine::Rules;
 use threshold::figures::{Figures, Watcher};
 use threshold::open::Place;
+use threshold::recent::Recent;
 use threshold::{
     Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, SystemClock, open_ledger, open_store,
 };
@@ -28,8 +29,9 @@ use crate::log::Log;
 use crate::metrics::{Counts, Metrics};
 use crate::resp::{self, Resp};
 use crate::rls::{self, Rls};
+use crate::trace::Exporter;
 use crate::traffic::Traffic;
-use crate::{admin, demo, workers};
+use crate::{admin, demo};
 
 /// How often what other processes wrote into the ledger is taken over, where nobody tells of it: what one node does is
 /// felt on all of them within a second.
@@ -54,6 +56,7 @@ pub(crate) struct App {
     pub(crate) policy: Arc<PolicyDesk>,
     archive: Option<Archive>,
     pub(crate) alerts: Alerts,
+    admin: Option<admin::Listener>,
     /// The application for what no other takes.
     pub(crate) upstream: Option<String>,
     /// Where the surfaces are.
@@ -87,7 +90,7 @@ impl App {
         };
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
-        let watching = Watching::new(&log, archive.as_ref());
+        let watching = Watching::new(&log, archive.as_ref(), config.remember);
         let (engine, stores) = engine(config, rules, (&log, &health), &watching).await?;
         let engine = Arc::new(match &archive {
             Some(archive) => engine.tracking(archive.usage()),
@@ -112,8 +115,12 @@ impl App {
         let of = (&engine, &health, &stores);
         let metrics = watching.metrics(of, gateway.as_ref().map(|(gateway, _)| gateway), archive.as_ref());
         let metrics = Arc::new(metrics);
-        let (desk, asked) =
-            desk(config, (&engine, &health, &log), (stores, archive.as_ref()), Arc::clone(&metrics));
+        let (desk, asked) = desk(
+            config,
+            (&engine, &health, &log),
+            (stores, archive.as_ref()),
+            (Arc::clone(&metrics), &watching),
+        );
         if let Some(admin) = &admin {
             admin.open(Arc::clone(&desk));
         }
@@ -132,7 +139,9 @@ impl App {
         health.started();
         let policy = Arc::clone(&desk.policy);
         #[rustfmt::skip]
-        let app = Self { engine, gateway, api, resp, rls, health, log, policy, archive, alerts, upstream, surfaces };
+        let app = Self {
+            engine, gateway, api, resp, rls, health, log, policy, archive, alerts, admin, upstream, surfaces,
+        };
         Ok((app, asked))
     }
 
@@ -184,6 +193,10 @@ impl App {
                 _ => self.log.warning(&said),
             }
         }
+        // It said how the rest ended; from here on there is nothing left to operate on.
+        if let Some(admin) = self.admin {
+            admin.stop().await;
+        }
         self.alerts.stop();
         // After the last decision.
         if let Some(archive) = self.archive {
@@ -219,7 +232,7 @@ fn desk(
     config: &ServerConfig,
     (engine, health, log): (&Arc<Engine>, &Arc<Health>, &Arc<Log>),
     (stores, archive): (Stores, Option<&Archive>),
-    metrics: Arc<Metrics>,
+    (metrics, watching): (Arc<Metrics>, &Watching),
 ) -> (Arc<Admin>, mpsc::Receiver<Reload>) {
     let (reloads, asked) = mpsc::channel(1);
     let of = (config.file.as_deref(), &*config.settings.data_dir);
@@ -233,6 +246,7 @@ fn desk(
         live: Arc::clone(log.live()),
         traffic: Traffic::start(&metrics.figures),
         metrics,
+        recent: watching.recent.clone(),
     };
     (Arc::new(admin), asked)
 }
@@ -244,12 +258,20 @@ fn start_gateway(
     (engine, log): (&Arc<Engine>, &Arc<Log>),
 ) -> Result<Option<(Gateway, bool)>, String> {
     if config.gateway.is_none() {
+        if let Some(traces) = &config.traces {
+            log.warning(&format!(
+                "--otlp {}: only the gateway's requests are traced, and it is off",
+                traces.url
+            ));
+        }
         return Ok(None);
     }
+    let traces = config.traces.clone().map(|settings| Exporter::start(settings, log)).transpose();
+    let traces = traces.map_err(io)?;
     let prepared = Prepared::new(&config.policy, upstream)?;
     let secure = prepared.is_secure();
     let settings = Settings::new(prepared, (engine, log), None);
-    let start = |at| Gateway::start(at, settings, workers::count(), log);
+    let start = |at| Gateway::start(at, settings, traces, log);
     Ok(surface("gateway", config.gateway, start)?.map(|gateway| (gateway, secure)))
 }
 
@@ -338,15 +360,18 @@ struct Watching {
     counts: Arc<Counts>,
     live: Arc<Live>,
     events: Option<Arc<Events>>,
+    /// What was asked of late.
+    recent: Option<Arc<Recent>>,
 }
 
 impl Watching {
-    fn new(log: &Log, archive: Option<&Archive>) -> Self {
+    fn new(log: &Log, archive: Option<&Archive>, remember: usize) -> Self {
         Self {
             figures: Arc::default(),
             counts: Arc::default(),
             live: Arc::clone(log.live()),
             events: archive.map(Archive::events),
+            recent: (remember > 0).then(|| Arc::new(Recent::new(remember))),
         }
     }
 
@@ -360,6 +385,10 @@ impl Watching {
             }
             log.event(event);
         });
+        let engine = match &self.recent {
+            Some(recent) => engine.recalling(Arc::clone(recent)),
+            None => engine,
+        };
         engine.measured(Arc::clone(&self.figures)).watched(Arc::clone(&self.live) as Arc<dyn Watcher>)
     }
 
@@ -378,6 +407,7 @@ impl Watching {
             stores: stores.clone(),
             gateway: gateway.map(Gateway::view),
             archive: archive.map(Archive::usage),
+            traces: gateway.and_then(Gateway::tracer),
             clock: SystemClock::new(),
         }
     }

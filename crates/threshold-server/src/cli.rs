@@ -10,6 +10,7 @@ mod export;
 mod import;
 mod lockouts;
 mod overrides;
+mod policy;
 mod serve;
 mod token;
 mod top;
@@ -29,6 +30,7 @@ pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
+pub(crate) use policy::{Policy, PolicyDryRun};
 pub(crate) use serve::{Init, Serve, listen};
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use top::Top;
@@ -62,6 +64,7 @@ Examples:
   threshold overrides list                 which limits have other rates for the time being
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
+  threshold policy dry-run policy.toml     what the latest requests would have met by it
   threshold status                         how the parts of a running server are
   threshold top                            what it does, second by second
   threshold audit                          who changed what on it
@@ -108,6 +111,9 @@ pub(crate) enum Command {
     Maintenance(Maintenance),
     /// Forget all that is kept about somebody.
     Erase(Box<Erase>),
+    /// Say what another policy would do.
+    #[command(subcommand)]
+    Policy(Policy),
     /// Make, list and revoke tokens for the admin API.
     #[command(subcommand)]
     Token(Token),

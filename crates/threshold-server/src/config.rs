@@ -6,6 +6,7 @@ mod envoy;
 mod ledger;
 mod secret;
 mod serve;
+mod trace;
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -47,6 +47,7 @@ use upstream::Pool;
 pub(crate) use upstream::{Wire, secured};
 
 use crate::log::Log;
+use crate::trace::{Exporter, Tracer};
 use crate::workers::{self, Doors, Workers, told};
 
 /// How often connections are looked at for those that have waited too long.
@@ -67,6 +68,8 @@ pub(crate) struct Gateway {
     stop_accepting: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
     workers: Workers,
+    /// Who sends traces of requests.
+    traces: Option<Exporter>,
 }
 
 /// What there is to see of a gateway.
@@ -103,11 +106,11 @@ pub(crate) struct Drained {
 }
 
 impl Gateway {
-    /// Starts serving `listener` by `settings`, with `workers` threads.
+    /// Starts serving `listener` by `settings`, with a thread for each processor.
     pub(crate) fn start(
         listener: TcpListener,
         settings: Settings,
-        workers: usize,
+        traces: Option<Exporter>,
         log: &Arc<Log>,
     ) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
@@ -116,7 +119,7 @@ impl Gateway {
         let (stop_accepting, stopped) = watch::channel(false);
         let (ids, trouble) = (Arc::new(UniqueIds::new()), Arc::new(Trouble::new(Arc::clone(log))));
         let mut pools = Vec::new();
-        let (doors, workers) = workers::start("gateway", workers, || {
+        let (doors, workers) = workers::start("gateway", workers::count(), || {
             let pool = Arc::default();
             pools.push(Arc::clone(&pool));
             let worker = Worker {
@@ -124,6 +127,7 @@ impl Gateway {
                 pool,
                 ids: Arc::clone(&ids),
                 trouble: Arc::clone(&trouble),
+                tracer: traces.as_ref().map(Exporter::tracer),
             };
             |arrivals| work(worker, arrivals)
         })?;
@@ -134,7 +138,7 @@ impl Gateway {
             doors,
         };
         let accepting = tokio::spawn(accepting.run(stopped));
-        Ok(Self { address, settings, connections, pools, stop_accepting, accepting, workers })
+        Ok(Self { address, settings, connections, pools, stop_accepting, accepting, workers, traces })
     }
 
     /// Where it listens.
@@ -156,6 +160,11 @@ impl Gateway {
     pub(crate) fn view(&self) -> View {
         let (connections, settings) = (Arc::clone(&self.connections), Arc::clone(&self.settings));
         View { connections, settings, pools: self.pools.clone() }
+    }
+
+    /// Who traces requests.
+    pub(crate) fn tracer(&self) -> Option<Arc<Tracer>> {
+        self.traces.as_ref().map(Exporter::tracer)
     }
 
     /// How many connections and requests there are.
@@ -181,6 +190,9 @@ impl Gateway {
         let _ = tokio::time::timeout(patience, empty()).await;
         let cut_off = connections.in_flight();
         self.workers.end().await;
+        if let Some(traces) = self.traces {
+            traces.stop().await;
+        }
         Drained { finished: begun.saturating_sub(cut_off), cut_off }
     }
 }

@@ -13,12 +13,14 @@
 //! | `workers` | the threads that they are served by |
 //! | `archive` | usage in files: written, kept, read |
 //! | `alerts` | alarms, by what was counted: told in the log and to webhooks |
+//! | `trace` | what became of requests, for collectors of traces |
 //! | `outbound` | requests that the server makes by itself |
 //! | `admin`, `health` | how the server is, and what operators change while it runs |
 //! | `dashboard` | the same as a page |
 //! | `traffic` | the last minutes, second by second |
 //! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
+//! | `replay` | requests of the past, decided anew by another policy |
 //! | `demo` | what runs when nobody says anything |
 //! | `log` | what the server says while it runs |
 //! | `cli` | what can be typed, and its help |
@@ -55,10 +57,12 @@ mod outbound;
 mod output;
 mod reload;
 mod remote;
+mod replay;
 mod resp;
 mod rls;
 mod source;
 mod traffic;
+mod trace;
 mod workers;
 
 use std::ffi::OsString;
@@ -106,6 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Audit(audit) => commands::audit(&audit, &mut output),
             Command::Maintenance(asked) => commands::maintenance(&asked, &mut output),
             Command::Erase(asked) => commands::erase(&asked, &mut output),
+            Command::Policy(policy) => commands::policy(&policy, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
 use threshold::figures::{Ending, Seen, Watcher};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
+
+use crate::workers;
 
 /// How many a listener may be behind before it misses some.
 const BEHIND: usize = 1_024;
@@ -17,6 +19,8 @@ pub(crate) const DECISION: &str = "decision";
 /// Hands what happens to whoever listens.
 pub(crate) struct Live {
     told: broadcast::Sender<Arc<Told>>,
+    /// True when nothing more will happen.
+    over: watch::Sender<bool>,
     /// How many want to see refusals, and how many want to see every decision.
     refusals: AtomicUsize,
     decisions: AtomicUsize,
@@ -44,6 +48,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Listening {
     live: Arc<Live>,
     receiver: broadcast::Receiver<Arc<Told>>,
+    over: watch::Receiver<bool>,
     wanted: Wanted,
 }
 
@@ -59,6 +64,7 @@ impl Default for Live {
     fn default() -> Self {
         Self {
             told: broadcast::Sender::new(BEHIND),
+            over: watch::Sender::new(false),
             refusals: AtomicUsize::new(0),
             decisions: AtomicUsize::new(0),
         }
@@ -83,7 +89,13 @@ impl Live {
         if let Some(counter) = self.counter(&wanted) {
             counter.fetch_add(1, Ordering::AcqRel);
         }
-        Some(Listening { live: Arc::clone(self), receiver: self.told.subscribe(), wanted })
+        let (receiver, over) = (self.told.subscribe(), self.over.subscribe());
+        Some(Listening { live: Arc::clone(self), receiver, over, wanted })
+    }
+
+    /// Has nobody listen any longer, but for what was told already.
+    pub(crate) fn end(&self) {
+        self.over.send_replace(true);
     }
 
     /// Who is counted for what is `wanted`.
@@ -146,7 +158,12 @@ impl Listening {
     /// The next that is wanted; none when the server ends.
     pub(crate) async fn next(&mut self) -> Option<Heard> {
         loop {
-            match self.receiver.recv().await {
+            let told = tokio::select! {
+                biased;
+                told = self.receiver.recv() => told,
+                () = workers::told(&mut self.over) => return None,
+            };
+            match told {
                 Ok(told) if self.wanted.is_met_by(&told) => return Some(Heard::Told(told)),
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(missed)) => return Some(Heard::Missed(missed)),
@@ -198,7 +215,11 @@ mod tests {
         let mut slow = live.listen(Wanted::default()).unwrap();
         (0..BEHIND + 10).for_each(|n| live.tell("alert", json!(n)));
         assert!(matches!(slow.next().await, Some(Heard::Missed(10))));
-        assert!(matches!(slow.next().await, Some(Heard::Told(told)) if told.json == json!(10)));
+        live.end();
+        for n in 10..BEHIND + 10 {
+            assert!(matches!(slow.next().await, Some(Heard::Told(told)) if told.json == json!(n)));
+        }
+        assert!(slow.next().await.is_none());
         let others: Vec<_> = (1..LISTENERS).map(|_| live.listen(Wanted::default()).unwrap()).collect();
         assert!(live.listen(Wanted::default()).is_none(), "{} are enough", others.len());
     }

@@ -26,6 +26,7 @@ use crate::alerts::Readings;
 use crate::engine::Engine;
 use crate::gateway::View;
 use crate::health::Health;
+use crate::trace::Tracer;
 
 pub(crate) use counts::Counts;
 use counts::Other;
@@ -46,6 +47,8 @@ pub(crate) struct Metrics {
     pub(crate) gateway: Option<View>,
     /// What waits to be archived.
     pub(crate) archive: Option<Arc<Usage>>,
+    /// Who traces requests.
+    pub(crate) traces: Option<Arc<Tracer>>,
     pub(crate) clock: SystemClock,
 }
 
@@ -154,6 +157,15 @@ impl Metrics {
                 "What found no room in the archive.",
                 [(vec![], dropped)],
             );
+        }
+        if let Some(traces) = &self.traces {
+            page.counter(
+                "threshold_traces_exported",
+                "Traces that the collector took.",
+                [(vec![], traces.exported())],
+            );
+            let dropped = traces.dropped().map(|(reason, count)| (vec![("reason", reason)], count));
+            page.counter("threshold_traces_dropped", "Traces that were dropped, by reason.", dropped);
         }
         let (policies, current) = self.health.policies();
         page.counter("threshold_policy_loads", "Policies that were put in force.", [(vec![], policies)]);
@@ -309,6 +321,7 @@ mod tests {
             stores: Stores::default(),
             gateway: None,
             archive: None,
+            traces: None,
             clock: SystemClock::new(),
         }
     }

@@ -14,7 +14,7 @@ mod limit;
 mod reflection;
 mod serve;
 mod whole;
-mod wire;
+pub(crate) mod wire;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ mod admin {
     mod common;
     mod document;
     mod erasure;
+    mod dry_run;
     mod listing;
     mod maintenance;
     mod policy;

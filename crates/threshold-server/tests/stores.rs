@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::disallowed_methods, reason = "it is about real processes, threads and time")]
 
+#[path = "stores/apart.rs"]
+mod apart;
 #[path = "stores/archive.rs"]
 mod archive;
 #[path = "stores/batches.rs"]

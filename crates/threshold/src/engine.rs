@@ -18,6 +18,7 @@ mod now;
 mod operate;
 mod overrides;
 mod record;
+mod rehearse;
 mod reset;
 mod rules;
 mod select;
@@ -36,6 +37,7 @@ use threshold_store::{MemoryLedger, MemoryStore, SystemClock, UniqueIds};
 use crate::event::Event;
 use crate::figures::{Figures, Stage, Watcher};
 use crate::identify::{Facts, Identity};
+use crate::recent::Recent;
 use crate::route::Path;
 use crate::usage::Usage;
 use decide::{Asked, Refused};
@@ -90,6 +92,8 @@ pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {
     listener: Option<Listener>,
     /// Who counts requests by subject.
     usage: Option<Arc<Usage>>,
+    /// Who remembers what was asked.
+    recent: Option<Arc<Recent>>,
     /// Who counts decisions by what they came to.
     figures: Option<Arc<Figures>>,
     /// Who watches them one by one.
@@ -166,6 +170,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             receipts: UniqueIds::new(),
             listener: None,
             usage: None,
+            recent: None,
             figures: None,
             watcher: None,
         }
@@ -188,6 +193,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[must_use]
     pub fn tracking(self, usage: Arc<Usage>) -> Self {
         Self { usage: Some(usage), ..self }
+    }
+
+    /// The same engine, remembering in `recent` what it was asked. Without one that costs nothing.
+    #[must_use]
+    pub fn recalling(self, recent: Arc<Recent>) -> Self {
+        Self { recent: Some(recent), ..self }
     }
 
     /// The same engine, counting in `figures` what every decision came to. Without one that costs nothing.

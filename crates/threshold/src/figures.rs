@@ -19,7 +19,7 @@ pub use latency::{Latencies, Stage};
 pub use top::{Most, Top};
 
 /// Enough that two threads seldom share one.
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 /// One decision in so many is timed.
 const SAMPLED: u32 = 32;
 /// How many tenants, endpoints and addresses are told apart.
@@ -193,7 +193,7 @@ thread_local! {
 
 /// The place of this thread among the shards.
 #[inline]
-fn place() -> usize {
+pub(crate) fn place() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     PLACE.with(|place| match place.get() {
         usize::MAX => {

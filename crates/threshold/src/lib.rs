@@ -27,6 +27,7 @@ pub mod identify;
 pub mod login;
 pub mod policy;
 mod rate_limiter;
+pub mod recent;
 pub mod route;
 
 pub mod usage;

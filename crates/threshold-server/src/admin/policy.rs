@@ -44,12 +44,15 @@ pub(crate) struct Current {
     text: Option<String>,
     /// What it promises.
     report: Json,
+    /// The policy itself.
+    pub(super) policy: Arc<Policy>,
 }
 
 impl Current {
     fn new(file: Option<&Path>, policy: &Policy, text: Option<String>) -> Self {
         let hosts = policy.server.as_ref().map(|server| server.admin_hosts.clone());
-        Self { hosts: hosts.unwrap_or_default(), text, report: camel(report(&shown(file), policy)) }
+        let report = camel(report(&shown(file), policy));
+        Self { hosts: hosts.unwrap_or_default(), text, report, policy: Arc::new(policy.clone()) }
     }
 }
 
@@ -192,7 +195,7 @@ pub(super) async fn apply(call: &Call) -> Result<Json, Box<Answer>> {
     let Proposed { policy } = call.question()?;
     let desk = &call.admin.policy;
     let changing = desk.changing.lock().await;
-    checked(desk.file()?, &policy)?;
+    checked(Some(desk.file()?), &policy)?;
     let before = desk.put(&policy).await?;
     drop(changing);
     told(call, "apply", (&before, &policy)).await
@@ -208,22 +211,25 @@ pub(super) async fn roll_back(call: &Call) -> Result<Json, Box<Answer>> {
         let detail = "there is no policy before this one; it is kept when one is applied here";
         return Err(Box::new(Answer::new(StatusCode::CONFLICT, "no_previous_policy", detail)));
     };
-    checked(desk.file()?, &previous)?;
+    checked(Some(desk.file()?), &previous)?;
     let before = desk.put(&previous).await?;
     drop(changing);
     told(call, "roll back", (&before, &previous)).await
 }
 
-fn checked(file: &Path, text: &str) -> Result<(), Box<Answer>> {
-    match config::policy_of(&shown(Some(file)), text) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let detail = "the policy is broken; put right what `problems` lists";
-            let problems = crate::commands::broken_report(&error)["problems"].take();
-            let answer = Answer::new(StatusCode::UNPROCESSABLE_ENTITY, "policy_broken", detail);
-            Err(Box::new(answer.with("problems", problems)))
-        }
-    }
+/// The policy that is proposed.
+pub(super) fn proposed(call: &Call) -> Result<Policy, Box<Answer>> {
+    let Proposed { policy } = call.question()?;
+    checked(call.admin.policy.file.as_deref(), &policy)
+}
+
+fn checked(file: Option<&Path>, text: &str) -> Result<Policy, Box<Answer>> {
+    config::policy_of(&shown(file), text).map_err(|error| {
+        let detail = "the policy is broken; put right what `problems` lists";
+        let problems = crate::commands::broken_report(&error)["problems"].take();
+        let answer = Answer::new(StatusCode::UNPROCESSABLE_ENTITY, "policy_broken", detail);
+        Box::new(answer.with("problems", problems))
+    })
 }
 
 async fn told(call: &Call, action: &str, (before, after): (&str, &str)) -> Result<Json, Box<Answer>> {

@@ -7,8 +7,8 @@ use threshold_http::Answer;
 use super::call::Call;
 use super::tokens::Scope;
 use super::{
-    analytics, clients, explain, limits, lockouts, openapi, overrides, policy, records, sanctions, status,
-    subjects, tenants, traffic,
+    analytics, clients, dry_run, explain, limits, lockouts, openapi, overrides, policy, records, sanctions,
+    status, subjects, tenants, traffic,
 };
 
 /// Something that can be asked.
@@ -46,6 +46,7 @@ pub(super) enum Verb {
     Audit,
     Policy,
     Validate,
+    DryRun,
     Apply,
     RollBack,
     Explain,
@@ -90,6 +91,7 @@ pub(super) const ROUTES: &[Route] = &[
     route(Method::GET, "policy", Read, Verb::Policy),
     // A policy may name any variable of the environment, and what it is found to say would tell its value.
     route(Method::POST, "policy/validate", Admin, Verb::Validate),
+    route(Method::POST, "policy/dry-run", Admin, Verb::DryRun),
     route(Method::POST, "policy/apply", Admin, Verb::Apply),
     route(Method::POST, "policy/rollback", Admin, Verb::RollBack),
     route(Method::POST, "explain", Read, Verb::Explain),
@@ -160,6 +162,7 @@ pub(super) async fn serve(verb: Verb, call: &Call) -> Result<Json, Box<Answer>> 
         Verb::Audit => records::audit(call).await,
         Verb::Policy => policy::show(call),
         Verb::Validate => policy::validate(call),
+        Verb::DryRun => dry_run::dry_run(call).await,
         Verb::Apply => policy::apply(call).await,
         Verb::RollBack => policy::roll_back(call).await,
         Verb::Explain => explain::explain(call).await,

@@ -1,7 +1,12 @@
 //! Connections of operators and of whoever looks after the server.
+//!
+//! They have a thread and a runtime of their own: that of the main loop also drives the connections of stores, and a large
+//! answer must not keep decisions waiting.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::answer::answer;
@@ -17,9 +22,12 @@ use super::guard::Guard;
 use super::tokens::{TokenChange, Tokens};
 use super::{Admin, Noted};
 use crate::health::Health;
+use crate::workers::{self, Workers, told};
 
 /// The most connections at the same time.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: u32 = 256;
+/// How long what is under way may take when the server stops.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const HEADER_BYTES: usize = 64 * 1024;
 /// How often somebody looks whether tokens were made or revoked.
@@ -32,6 +40,9 @@ const WHO: &str = "token file";
 pub(crate) struct Listener {
     address: SocketAddr,
     shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    /// One thread.
+    workers: Workers,
 }
 
 /// What all connections share.
@@ -40,16 +51,28 @@ pub(super) struct Shared {
     pub(super) guard: Guard,
     /// What there is to work on, once everything is open.
     pub(super) admin: OnceLock<Arc<Admin>>,
+    /// A place for each connection.
+    places: Arc<Semaphore>,
 }
 
 impl Listener {
-    /// Serves `listener` until the process ends.
+    /// Serves `listener` until it is [stopped](Self::stop).
     pub(crate) fn start(listener: TcpListener, health: &Arc<Health>, tokens: Tokens) -> Result<Self, String> {
-        let address = listener.local_addr().map_err(|error| format!("--admin: {error}; try again"))?;
+        let failed = |error: io::Error| format!("--admin: {error}; try again");
+        let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(tokens)?;
-        let shared = Arc::new(Shared { health: Arc::clone(health), guard, admin: OnceLock::new() });
-        tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { address, shared })
+        let places = Arc::new(Semaphore::new(CONNECTIONS as usize));
+        let shared = Shared { health: Arc::clone(health), guard, admin: OnceLock::new(), places };
+        let shared = Arc::new(shared);
+        let (stop, stopped) = watch::channel(false);
+        let (door, workers) = workers::start("admin", 1, || {
+            let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
+            |arrivals| work(arrivals, shared, stopped)
+        })
+        .map_err(failed)?;
+        // Without its connection to this thread's runtime, for the worker's.
+        door.hand(listener.into_std().map_err(failed)?);
+        Ok(Self { address, shared, stop, workers })
     }
 
     /// Where it listens.
@@ -63,6 +86,16 @@ impl Listener {
         if self.shared.admin.set(Arc::clone(&admin)).is_ok() {
             tokio::spawn(tell_of_tokens(Arc::clone(&self.shared), admin));
         }
+    }
+
+    /// Accepts nobody any more, and lets what is under way be answered. Who listens to what happens has heard all of it.
+    pub(crate) async fn stop(self) {
+        if let Some(admin) = self.shared.admin.get() {
+            admin.live.end();
+        }
+        let _ = self.stop.send(true);
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.shared.places.acquire_many(CONNECTIONS)).await;
+        self.workers.end().await;
     }
 }
 
@@ -83,23 +116,38 @@ async fn tell_of_tokens(shared: Arc<Shared>, admin: Arc<Admin>) {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+/// What the one thread does: it serves the one listener that it is handed.
+async fn work(
+    mut arrivals: mpsc::UnboundedReceiver<std::net::TcpListener>,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Some(Ok(listener)) = arrivals.recv().await.map(TcpListener::from_std) else { return };
+    let connections = stopped.clone();
+    tokio::select! {
+        () = accept(listener, shared, connections) => {}
+        () = told(&mut stopped) => {}
+    }
+    // The last ones are still answered.
+    std::future::pending::<()>().await;
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&shared.places).acquire_owned().await else { return };
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let shared = Arc::clone(&shared);
+        let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
         tokio::spawn(async move {
-            serve(stream, peer, shared).await;
+            serve(stream, peer, shared, stopped).await;
             drop(place);
         });
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let peer = peer.ip().to_canonical();
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
@@ -107,6 +155,11 @@ async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     // How it ends is the client's business.
-    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = told(&mut stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
 }

@@ -29,6 +29,13 @@ pub(crate) struct Serve {
     /// nothing is archived.
     #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<PathBuf>,
+    /// Where traces go: a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; without one nothing is traced.
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
+    /// How many of the latest requests are remembered, in memory alone, for `threshold policy dry-run`; 0 remembers none
+    /// [default: 10000].
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) remember: Option<u32>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -88,6 +95,9 @@ AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION are f
 The admin API wants a token: the one in THRESHOLD_ADMIN_TOKEN, or those that `threshold token create` makes. Where there
 is none, the first start makes one and prints it once.
 
+OTEL_EXPORTER_OTLP_ENDPOINT names a collector as --otlp does; OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME,
+OTEL_RESOURCE_ATTRIBUTES and OTEL_TRACES_SAMPLER_ARG (the part of requests that are traced, from 0 to 1) are obeyed.
+
 THRESHOLD_DO_TOKEN is the token of a durable-object+https:// store whose address has none.
 
 THRESHOLD_STRATEGY pins what decisions are made by, whatever else there is: full, store-only, cache-only or memory-only.
@@ -109,6 +119,7 @@ Examples:
   threshold serve --envoy-config config --gateway off            what envoyproxy/ratelimit was configured by
   threshold serve --config policy.toml --archive archive         what `threshold analytics` reads
   threshold serve --config policy.toml --archive s3://bucket/prefix
+  threshold serve --config policy.toml --otlp http://127.0.0.1:4318         traces of requests
   kill -HUP $(pidof threshold)                                   reads the policy again";
 
 const INIT_HELP: &str = "\

@@ -96,7 +96,7 @@ pub(crate) fn audit(asked: &Audit, output: &mut Output) -> Ended {
     })
 }
 
-fn asking(
+pub(super) fn asking(
     place: &AdminPlace,
     output: &mut Output,
     work: impl AsyncFnOnce(&Remote, &mut Output) -> Result<Ended, String>,
@@ -121,10 +121,10 @@ pub(super) fn with_server(
     })
 }
 
-fn print(document: &Value, output: &mut Output) {
+pub(super) fn print(document: &Value, output: &mut Output) {
     output.line(&harmless_json(&format!("{document:#}")));
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -152,6 +152,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         };
         output.line(&format!("  archive  {shown}"));
     }
+    if let (Some(traces), Some(_)) = (&config.traces, surfaces.gateway) {
+        output.line(&format!("  traces   {}", traces.url));
+    }
     if let (None, Some((address, _))) = (&config.file, surfaces.gateway)
         && surfaces.demo
     {

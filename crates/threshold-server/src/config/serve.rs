@@ -12,6 +12,7 @@ use threshold::policy::{Breaker, Listen, Policy};
 use super::archive::archive;
 use super::envoy::with_envoy;
 use super::ledger::with_token;
+use super::trace::traces;
 use super::{Access, PolicyFileError, Settings, admin_token, rules, set, settings, variable};
 use crate::admin::tokens::TokenFile;
 use crate::cli::{Serve, listen};
@@ -22,6 +23,9 @@ const RLS: &str = "127.0.0.1:8081";
 const API: &str = "127.0.0.1:8082";
 const ADMIN: &str = "127.0.0.1:8083";
 const RESP: &str = "127.0.0.1:6380";
+/// How many requests are remembered, and how many at most.
+const REMEMBERED: u32 = 10_000;
+const MOST_REMEMBERED: u32 = 1_000_000;
 /// What stands for the name of a file where there is none.
 const DEMONSTRATION: &str = "the demonstration";
 
@@ -45,6 +49,10 @@ pub(crate) struct ServerConfig {
     pub(crate) node: NodeSettings,
     /// The archive, if there is one.
     pub(crate) archive: Option<crate::archive::Settings>,
+    /// How many of the latest requests are remembered.
+    pub(crate) remember: usize,
+    /// Where traces go, if anywhere.
+    pub(crate) traces: Option<crate::trace::Settings>,
     pub(crate) debug: bool,
 }
 
@@ -113,6 +121,8 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         cache,
         node,
         archive,
+        remember: remember(serve.remember).map_err(PolicyFileError::Unreadable)?,
+        traces: traces(serve.otlp.as_deref()).map_err(PolicyFileError::Unreadable)?,
         debug,
     };
     Ok((config, rules))
@@ -183,6 +193,17 @@ fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, 
         true => Err("--cache: this is the store itself; name another, or leave it out".to_owned()),
         false => Ok(Some(cache)),
     }
+}
+
+/// How many of the latest requests are remembered, as a flag or the environment says.
+fn remember(flag: Option<u32>) -> Result<usize, String> {
+    let of_environment = || {
+        let Some(text) = set("THRESHOLD_REMEMBER") else { return Ok(REMEMBERED) };
+        text.parse().ok().filter(|most| *most <= MOST_REMEMBERED).ok_or_else(|| {
+            format!("THRESHOLD_REMEMBER={text}: this is no number from 0 to {MOST_REMEMBERED}; write one, such as 10000")
+        })
+    };
+    flag.map_or_else(of_environment, Ok).map(|most| most as usize)
 }
 
 /// How the node works with its stores.

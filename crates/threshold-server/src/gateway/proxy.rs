@@ -28,6 +28,7 @@ use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
 use super::upstream::{Answered, ConnectError, Outgoing, Pool, SendError};
 use super::websocket::{ServerTerms, Terms};
+use crate::trace::{Trace, Tracer};
 
 /// A request of a client.
 type Asking = Box<Request<RequestBody<Timed<Incoming>>>>;
@@ -39,6 +40,8 @@ pub(super) struct Proxy {
     pub(super) settings: Arc<Settings>,
     /// How the body of the request goes on, if it has one.
     pub(super) progress: Option<Arc<Progress>>,
+    /// The trace of the request, if it is traced.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 /// What the requests of one connection share.
@@ -55,6 +58,7 @@ pub(super) struct Worker {
     pub(super) pool: Arc<Pool>,
     pub(super) ids: Arc<UniqueIds>,
     pub(super) trouble: Arc<Trouble>,
+    pub(super) tracer: Option<Arc<Tracer>>,
 }
 
 impl Service<Request<RequestBody<Timed<Incoming>>>> for Proxy {
@@ -134,10 +138,17 @@ impl Proxy {
         let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request, terms));
         let no_body = self.progress.is_none();
         rewrite(&mut request, upgrade.as_ref(), no_body);
+        if let Some(trace) = &self.trace {
+            request.headers_mut().insert(Trace::HEADER, trace.asks());
+        }
         let outgoing = Outgoing::new(request, introduced);
         let sending = pin!(self.client.worker.pool.send(targets, outgoing, numbers.connect_timeout.into()));
         let waiting = numbers.response_timeout.into();
-        match answer_in_time(sending, waiting, self.progress.as_deref()).await {
+        let answered = answer_in_time(sending, waiting, self.progress.as_deref()).await;
+        if let Some(trace) = &self.trace {
+            trace.told(ending(answered.as_ref()));
+        }
+        match answered {
             Some(Ok(answered)) => {
                 self.client.worker.trouble.over();
                 Ok(self.respond(answered, client))
@@ -208,6 +219,18 @@ async fn answer_in_time<T>(
             Err(_) if progress.is_some_and(Progress::moved) => {}
             Err(_) => return None,
         }
+    }
+}
+
+/// What an application answered, or what kept it from that.
+fn ending(answered: Option<&Result<Answered, SendError>>) -> Result<StatusCode, &'static str> {
+    match answered {
+        Some(Ok(Answered::Response(response))) => Ok(response.status()),
+        Some(Ok(Answered::Switched(response, ..))) => Ok(response.status()),
+        Some(Err(SendError::Body)) => Err("body_broken_off"),
+        Some(Err(SendError::Broken(_))) => Err("broken_off"),
+        Some(Err(SendError::Connect(_))) => Err("unreachable"),
+        None => Err("timeout"),
     }
 }
 

@@ -27,6 +27,8 @@ use super::ear::Word;
 use super::headers::Introduction;
 use super::linger::Lingering;
 use super::proxy::{Client, Proxy, Worker};
+use super::settings::Settings;
+use crate::trace::Trace;
 
 /// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
 /// beyond so many the connection is closed.
@@ -128,20 +130,36 @@ impl hyper::service::Service<Request<Incoming>> for Front {
     type Error = Infallible;
     type Future = Answering;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
+    fn call(&self, mut request: Request<Incoming>) -> Answering {
         let connection = &self.client.connection;
         let flight = Some(connection.begin());
         // One request goes by one set of settings, whatever happens to them meanwhile.
         let settings = self.client.worker.settings.load_full();
+        let trace = self.trace(&mut request, &settings);
         let http1 = request.version() < Version::HTTP_2;
         let progress =
             (!request.body().is_end_stream()).then(|| Arc::new(Progress::new(Arc::clone(connection))));
         let idle = settings.numbers.idle_timeout.into();
         let request = request.map(|body| Timed::new(body, idle, progress.clone()));
         let layer = settings.layer.clone();
-        let proxy = Proxy { client: Arc::clone(&self.client), settings, progress: progress.clone() };
+        let proxy = Proxy {
+            client: Arc::clone(&self.client),
+            settings,
+            progress: progress.clone(),
+            trace: trace.clone(),
+        };
         let answer = layer.layer(proxy).of_peer(self.client.introduction.peer()).once(request);
-        Answering { answer, flight, connection: Arc::clone(connection), progress, http1 }
+        Answering { answer, flight, connection: Arc::clone(connection), progress, http1, trace }
+    }
+}
+
+impl Front {
+    /// The trace of `request`, if it is traced.
+    #[inline]
+    fn trace(&self, request: &mut Request<Incoming>, settings: &Settings) -> Option<Arc<Trace>> {
+        let tracer = self.client.worker.tracer.as_ref()?;
+        let trusted = settings.trusts(self.client.introduction.peer());
+        tracer.begin(request, (trusted, settings.tls.is_some()))
     }
 }
 
@@ -154,6 +172,7 @@ struct Answering {
     connection: Arc<Member>,
     progress: Option<Arc<Progress>>,
     http1: bool,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Future for Answering {
@@ -166,6 +185,9 @@ impl Future for Answering {
         }
         if self.http1 && self.connection.connections().is_draining() {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(trace) = self.trace.take() {
+            trace.answered(response.status());
         }
         let flight = self.flight.take().unwrap_or_else(|| self.connection.begin());
         Poll::Ready(Ok(response.map(|body| Ending::new(body, flight))))

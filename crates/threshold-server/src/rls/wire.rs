@@ -106,16 +106,22 @@ impl<'a> Value<'a> {
 
 /// Adds a field that is a number, unless it is what its absence means.
 #[inline]
-pub(super) fn number(out: &mut Vec<u8>, field: u8, value: u64) {
+pub(crate) fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value > 0 {
         out.push(field << 3);
         varint(out, value);
     }
 }
 
+/// Adds a field that is a number of eight bytes.
+pub(crate) fn fixed64(out: &mut Vec<u8>, field: u8, value: u64) {
+    out.push(field << 3 | 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// Adds a field that is a text, unless it is empty.
 #[inline]
-pub(super) fn text(out: &mut Vec<u8>, field: u8, text: &[u8]) {
+pub(crate) fn text(out: &mut Vec<u8>, field: u8, text: &[u8]) {
     if !text.is_empty() {
         bytes(out, field, text);
     }
@@ -123,7 +129,7 @@ pub(super) fn text(out: &mut Vec<u8>, field: u8, text: &[u8]) {
 
 /// Adds a field that is a piece of bytes.
 #[inline]
-pub(super) fn bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+pub(crate) fn bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     out.push(field << 3 | 2);
     varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -151,7 +157,7 @@ pub(super) fn pair(out: &mut Vec<u8>, field: u8, first: &[u8], second: &[u8]) {
 
 /// Adds a field that is another message, which `write` writes.
 #[inline]
-pub(super) fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn message(out: &mut Vec<u8>, field: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(field << 3 | 2);
     let at = out.len();
     // Most are short: a byte is kept free for the length, and more are made room for where they are needed.

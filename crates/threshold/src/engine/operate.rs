@@ -28,7 +28,7 @@ use crate::event::Event;
 const PACE: u64 = u64::from_le_bytes(*b"own pace");
 
 /// What the ledger says of overrides and tenants.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Settings {
     /// All overrides, also those that are switched off, in the order in which they were set.
     overrides: Vec<(u64, Override)>,
@@ -257,7 +257,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         self.version.store(last, Ordering::Release);
     }
 
-    fn swap(&self, rules: Arc<Rules>, settings: &Settings) {
+    pub(super) fn swap(&self, rules: Arc<Rules>, settings: &Settings) {
         let all: Vec<Override> = settings.overrides.iter().map(|(_, one)| one.clone()).collect();
         let ready = |rule: &Rule, frame: &Frame| Overrides::new(&all, [rule], frame, &self.secrets);
         let retiring = rules.retiring.iter().map(|retiring| ready(&retiring.rule, &retiring.frame)).collect();

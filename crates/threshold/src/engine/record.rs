@@ -3,14 +3,16 @@
 use smallvec::SmallVec;
 use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
 
-use super::decide::{Decision, Part, Reason, Refused};
+use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::Blames;
 use super::select::Role;
 use super::subject::{Asker, SubjectKeys};
-use super::{Asking, Engine, State};
+use super::{Asking, Engine, Extras, State};
 use crate::event::shown_address;
 use crate::figures::{Blocked, Ending, Seen, Watcher};
+use crate::identify::{Facts, Identity};
 use crate::policy::Layer;
+use crate::recent::{Note, Recent};
 use crate::route::Path;
 use crate::usage::{Counted, EVERY_REQUEST, LONGEST_WINDOW, Usage};
 
@@ -31,6 +33,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             self.count(usage, (state, asking), decision);
         }
         let ending = decision.ending();
+        if let Some(recent) = &self.recent {
+            remember(recent, (state, asking), decision);
+        }
         if let Some(figures) = &self.figures {
             figures.count(ending, decision.source());
         }
@@ -48,30 +53,44 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision: &Decision,
         watcher: Option<&dyn Watcher>,
     ) {
-        let frame = &state.rules.frame;
-        let asker = self.asker(state, asking);
-        let matched = Path::read(asking.facts.path).ok().and_then(|path| {
-            frame.routes.matches(asking.facts.method, asking.facts.host, &path).iter().next()
-        });
-        let endpoint = matched.and_then(|route| frame.routes.names().nth(route)).unwrap_or(UNMATCHED);
-        let (at, ending, limit) = (decision.at, decision.ending(), decision.told());
-        let keys = self.subject_keys.current();
+        let (at, ending) = (decision.at, decision.ending());
         if let Some(figures) = self.figures.as_deref().filter(|_| ending.is_refusal()) {
-            let refused = limit.filter(|_| ending == Ending::Limited);
-            let (tenant, address) = (asker.tenant(), asker.address_id(keys));
-            figures.block(&Blocked { at, limit: refused, tenant, endpoint, address });
+            let asker = self.asker(state, asking);
+            let limit = decision.told().filter(|_| ending == Ending::Limited);
+            let (tenant, address) = (asker.tenant(), asker.address_id(self.subject_keys.current()));
+            let endpoint = endpoint(state, asking);
+            figures.block(&Blocked { at, limit, tenant, endpoint, address });
         }
-        let Some(watcher) = watcher else { return };
+        if let Some(watcher) = watcher {
+            self.see((state, asking), decision, watcher);
+        }
+    }
+
+    /// Shows what was decided about one request to `watcher`, whoever else watches.
+    pub fn show_to(
+        &self,
+        watcher: &dyn Watcher,
+        (facts, identity, extras): (&Facts<'_>, &Identity<'_>, Extras<'_>),
+        decision: &Decision,
+    ) {
+        if watcher.wants(decision.ending()) {
+            self.see((&self.state.load(), &Asking { facts, identity, extras }), decision, watcher);
+        }
+    }
+
+    fn see(&self, (state, asking): (&State, &Asking<'_>), decision: &Decision, watcher: &dyn Watcher) {
+        let frame = &state.rules.frame;
+        let (asker, keys) = (self.asker(state, asking), self.subject_keys.current());
         let subjects = self.subject_keys.current_subjects(frame.ipv6_prefix);
         let client = asking.identity.client;
         watcher.see(&Seen {
-            at,
-            ending,
+            at: decision.at,
+            ending: decision.ending(),
             source: decision.source(),
-            limit,
+            limit: decision.told(),
             tenant: asker.tenant(),
             user: asker.user_id(keys),
-            endpoint,
+            endpoint: endpoint(state, asking),
             address: shown_address(client, frame.ipv6_prefix, &subjects, state.rules.shown_addresses()),
         });
     }
@@ -107,8 +126,38 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 }
 
+/// Remembers what was asked. Messages are not: they count by connections, which come and go.
+#[inline]
+fn remember(recent: &Recent, (state, asking): (&State, &Asking<'_>), decision: &Decision) {
+    let Asking { facts, identity, extras } = *asking;
+    if extras.message.is_some() {
+        return recent.skip();
+    }
+    let when = |asked: &Asked| match asked.outcome.verdicts.is_empty() {
+        true => decision.at,
+        false => asked.outcome.at,
+    };
+    recent.note(&Note {
+        facts,
+        identity,
+        account: extras.account,
+        cost: extras.cost,
+        at: (when(&decision.edge), when(&decision.inner)),
+        ending: decision.ending(),
+        ipv6_prefix: state.rules.frame.ipv6_prefix,
+    });
+}
+
 /// What stands for an endpoint that no route is for.
 const UNMATCHED: &str = "unmatched";
+
+/// What was asked for: the route's name where it has one.
+fn endpoint<'a>(state: &'a State, asking: &Asking<'_>) -> &'a str {
+    let routes = &state.rules.frame.routes;
+    let Facts { method, host, path, .. } = *asking.facts;
+    let matched = Path::read(path).ok().and_then(|path| routes.matches(method, host, &path).iter().next());
+    matched.and_then(|route| routes.names().nth(route)).unwrap_or(UNMATCHED)
+}
 
 impl Decision {
     /// What it came to.
