@@ -25,10 +25,10 @@ pub mod event;
 pub mod figures;
 pub mod identify;
 pub mod login;
+mod place;
 pub mod policy;
 mod rate_limiter;
 pub mod route;
-
 pub mod usage;
 
 pub use decision::{ConsumeError, Decision};

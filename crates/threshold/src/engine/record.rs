@@ -1,26 +1,30 @@
 //! Record: a decision is counted, if anybody counts.
 
+use std::num::NonZeroU64;
+
 use smallvec::SmallVec;
-use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
+use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey};
 
 use super::decide::{Decision, Part, Reason, Refused};
 use super::names::Blames;
 use super::select::Role;
-use super::subject::{Asker, SubjectKeys};
+use super::subject::Asker;
 use super::{Asking, Engine, State};
 use crate::event::shown_address;
 use crate::figures::{Blocked, Ending, Seen, Watcher};
 use crate::policy::Layer;
 use crate::route::Path;
-use crate::usage::{Counted, EVERY_REQUEST, LONGEST_WINDOW, Usage};
+use crate::usage::{Met, Noted, Usage};
 
-/// Who asks, as the ledger knows them: worked out when they are needed, and once.
-struct Names<'a> {
+/// Whom a decision is about, as the ledger knows them: worked out when they are needed, and once.
+struct Whom<'a> {
     asker: Asker<'a>,
-    keys: &'a SubjectKeys,
-    ipv6_prefix: u8,
-    address: Option<SubjectId>,
-    client: Option<SubjectId>,
+    key: &'a SubjectKey,
+    /// The client first.
+    ids: SmallVec<[SubjectId; 3]>,
+    /// Where among them the address and the tenant are.
+    address: Option<u16>,
+    tenant: Option<u16>,
 }
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
@@ -84,26 +88,25 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
+    #[inline]
     fn count(&self, usage: &Usage, (state, asking): (&State, &Asking<'_>), decision: &Decision) {
-        let mut names = Names {
-            asker: self.asker(state, asking),
-            keys: &self.subject_keys,
-            ipv6_prefix: state.rules.frame.ipv6_prefix,
-            address: None,
-            client: None,
-        };
-        let (allowed, at) = (decision.allowed(), decision.at);
-        let cost = asking.extras.cost.map_or(1, std::num::NonZeroU64::get);
-        let subject = names.client();
-        let whole = Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, subject, allowed, cost, at };
-        let mut counted: SmallVec<[Counted; 8]> = SmallVec::from_elem(whole, 1);
+        let mut whom = Whom::new(self.asker(state, asking), self.subject_keys.current());
+        let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
-            let subject = names.of(about.blames, about.layer);
-            let (limit, period, cost) = (about.limit, step.algorithm.period(), step.action.cost());
-            counted.push(Counted { limit, period, subject, allowed, cost, at });
+            let (who, period, cost) =
+                (whom.of(about.blames, about.layer), step.algorithm.period(), step.action.cost());
+            met.push(Met { limit: about.counted, who, period, cost });
         }
-        usage.count(&counted);
+        let cost = asking.extras.cost.map_or(1, NonZeroU64::get);
+        usage.count(&Noted {
+            at: decision.at,
+            allowed: decision.allowed(),
+            times: 1,
+            whole: Some(cost),
+            subjects: &whom.ids,
+            met: &met,
+        });
     }
 }
 
@@ -135,31 +138,49 @@ impl Decision {
     }
 }
 
-impl Names<'_> {
-    fn address(&mut self) -> SubjectId {
-        let Self { asker, keys, .. } = self;
-        *self.address.get_or_insert_with(|| asker.address_id(keys.current()))
-    }
-
-    /// A user who proved who it is, or else the address: others could make up a new name for each request.
-    fn client(&mut self) -> SubjectId {
-        if let Some(client) = self.client {
-            return client;
-        }
-        let user = self.asker.user_id(self.keys.current());
-        let client = user.unwrap_or_else(|| self.address());
-        *self.client.insert(client)
+impl<'a> Whom<'a> {
+    /// The client is a user who proved who it is, or else the address: others could make up a new name for each request.
+    #[inline]
+    fn new(asker: Asker<'a>, key: &'a SubjectKey) -> Self {
+        let user = asker.user_id(key);
+        let address = if user.is_some() { None } else { Some(0) };
+        let client = user.unwrap_or_else(|| asker.address_id(key));
+        Self { asker, key, ids: SmallVec::from_slice(&[client]), address, tenant: None }
     }
 
     /// Whom a limit counts by, as far as that has a name.
-    fn of(&mut self, blames: Blames, layer: Layer) -> SubjectId {
-        match (blames, layer, self.asker.tenant()) {
-            (Blames::Address, ..) | (_, Layer::Edge, _) => self.address(),
-            (Blames::Nobody, Layer::Tenant, Some(tenant)) => {
-                self.keys.current_subjects(self.ipv6_prefix).tenant(tenant)
-            }
-            _ => self.client(),
+    #[inline]
+    fn of(&mut self, blames: Blames, layer: Layer) -> u16 {
+        match (blames, layer) {
+            (Blames::Address, _) | (_, Layer::Edge) => self.address(),
+            (Blames::Nobody, Layer::Tenant) => self.tenant(),
+            _ => 0,
         }
+    }
+
+    #[inline]
+    fn address(&mut self) -> u16 {
+        if let Some(known) = self.address {
+            return known;
+        }
+        let place = self.add(self.asker.address_id(self.key));
+        *self.address.insert(place)
+    }
+
+    /// The tenant, or else the client.
+    #[inline]
+    fn tenant(&mut self) -> u16 {
+        if let Some(known) = self.tenant {
+            return known;
+        }
+        let place = self.asker.tenant_id(self.key).map_or(0, |tenant| self.add(tenant));
+        *self.tenant.insert(place)
+    }
+
+    fn add(&mut self, id: SubjectId) -> u16 {
+        self.ids.push(id);
+        // Three at most.
+        self.ids.len() as u16 - 1
     }
 }
 

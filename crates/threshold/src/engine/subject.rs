@@ -338,6 +338,12 @@ impl<'a> Asker<'a> {
         Some(naming.with(Mark::None as u8, user.as_bytes()))
     }
 
+    /// The tenant that it belongs to, as ledgers know it.
+    pub(crate) fn tenant_id(&self, key: &SubjectKey) -> Option<SubjectId> {
+        let naming = key.begin().with(Mark::Tenant as u8, self.tenant?.as_bytes());
+        Some(naming.id(SubjectKind::Tenant))
+    }
+
     /// Everybody that it is, as overrides name them.
     #[cold]
     pub(crate) fn ids(&self, keys: &SubjectKeys) -> SmallVec<[SubjectId; 4]> {
