@@ -9,11 +9,10 @@ mod top;
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use threshold_core::{Source, SubjectId, Timestamp};
 
-use crate::place::place;
 use crate::policy::Layer;
 
 pub use latency::{Latencies, Stage};
@@ -188,7 +187,22 @@ impl Totals {
 }
 
 thread_local! {
+    static PLACE: Cell<usize> = const { Cell::new(usize::MAX) };
     static TURN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The place of this thread among the shards.
+#[inline]
+fn place() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    PLACE.with(|place| match place.get() {
+        usize::MAX => {
+            let new = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            place.set(new);
+            new
+        }
+        known => known,
+    })
 }
 
 impl Default for Figures {
@@ -225,7 +239,7 @@ impl Figures {
     /// Counts one decision.
     #[inline]
     pub fn count(&self, ending: Ending, source: Source) {
-        let shard = &self.shards[place() % SHARDS];
+        let shard = &self.shards[place()];
         shard.sources[source as usize].fetch_add(1, Ordering::Relaxed);
         shard.outcomes[ending as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -233,7 +247,7 @@ impl Figures {
     /// Counts a refusal, beside [`count`](Self::count).
     pub fn block(&self, blocked: &Blocked<'_>) {
         if let Some((limit, layer)) = blocked.limit {
-            self.shards[place() % SHARDS].layers[layer as usize].fetch_add(1, Ordering::Relaxed);
+            self.shards[place()].layers[layer as usize].fetch_add(1, Ordering::Relaxed);
             self.count_limit(limit, layer);
         }
         if let Some(tenant) = blocked.tenant {

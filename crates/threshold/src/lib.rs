@@ -25,7 +25,6 @@ pub mod event;
 pub mod figures;
 pub mod identify;
 pub mod login;
-mod place;
 pub mod policy;
 mod rate_limiter;
 pub mod route;

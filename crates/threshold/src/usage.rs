@@ -2,23 +2,23 @@
 //!
 //! A store has nothing to tell of that: it holds keyed hashes of a limit and a subject together, and what is over is
 //! gone. Usage counts beside it, and never holds up a decision. A decision only writes down whom it was about and what it
-//! met, in a [block](block) that its thread has to itself; another thread [adds up](Usage::gather) what is in the blocks.
-//! There are so many blocks and so many rows and no more, and what finds no room is counted as
-//! [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
+//! met, in a ring that its thread has to itself; another thread [adds up](Usage::gather) what is in the rings. There are so
+//! many of them and so many rows and no more, and what finds no room is counted as [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
 
 mod block;
 mod limit;
+mod ring;
 mod table;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use threshold_core::{Span, SubjectId, Timestamp};
 
-use crate::place::place;
 use crate::policy::Layer;
-use block::{Block, Queue};
+use ring::Ring;
 use table::Table;
 
 pub use limit::Limit;
@@ -31,37 +31,47 @@ pub const LONGEST_WINDOW: Span = Span::HOUR;
 /// The shortest: less would be a row for nearly each request.
 pub const SHORTEST_WINDOW: Span = Span::SECOND;
 
-/// Enough that two threads seldom share one.
-const SHARDS: usize = 16;
-/// How many blocks there are: room for 28,000 decisions at least that nobody has added up, in some 9 MB.
-const BLOCKS: usize = 128;
-/// So many full ones are worth waking somebody for.
-const WORTH_WAKING: usize = 8;
+/// How many threads have a ring to themselves; any others share one.
+const RINGS: usize = 31;
 
 /// Counts requests by window, limit and subject.
 pub struct Usage {
-    shards: Box<[Shard]>,
-    queue: Mutex<Queue>,
-    /// Told when there are enough full blocks to be worth it.
-    filled: Condvar,
-    /// How many blocks are free, to be looked at without the queue.
-    free: AtomicUsize,
+    /// Tells it from others, of which a thread may know several.
+    id: u64,
+    /// Those that threads have claimed so far, and [`RINGS`] at most: each is made when it is needed.
+    rings: Mutex<Vec<Arc<Ring>>>,
+    /// For threads that find none, one after the other.
+    shared: Mutex<()>,
+    shared_ring: OnceLock<Ring>,
     table: Mutex<Table>,
     /// How many rows the table has, to be looked at without it.
     rows: AtomicUsize,
     most: usize,
+    sleeping: Sleeping,
 }
 
-/// What one thread or a few write into. Nobody else's is in the same line of memory.
-#[repr(align(128))]
+/// Who adds up, while it waits.
 #[derive(Default)]
-struct Shard(Mutex<Writing>);
+struct Sleeping {
+    asleep: AtomicBool,
+    woken: Mutex<bool>,
+    wake: Condvar,
+}
 
-#[derive(Default)]
-struct Writing {
-    block: Option<Block>,
-    /// Counts for which there was no block.
-    dropped: u64,
+/// The rings that this thread has claimed. They are another's when it ends.
+struct Claim {
+    usage: u64,
+    ring: Arc<Ring>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.ring.release();
+    }
+}
+
+thread_local! {
+    static CLAIMS: RefCell<Vec<Claim>> = const { RefCell::new(Vec::new()) };
 }
 
 /// One decision: whom it is about, and which limits it met.
@@ -136,56 +146,74 @@ impl Noted<'_> {
 }
 
 impl Usage {
-    /// Room for `most` rows; one takes some hundred bytes.
+    /// Room for `most` rows; one takes some hundred bytes. Each thread that decides takes a megabyte beside that, and there
+    /// are 32 of those at most.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self::with_blocks(most, BLOCKS)
-    }
-
-    fn with_blocks(most: usize, blocks: usize) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            queue: Mutex::new(Queue::new(blocks)),
-            filled: Condvar::new(),
-            free: AtomicUsize::new(blocks),
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            rings: Mutex::default(),
+            shared: Mutex::default(),
+            shared_ring: OnceLock::new(),
             table: Mutex::new(Table::new(most)),
             rows: AtomicUsize::new(0),
             most,
+            sleeping: Sleeping::default(),
         }
     }
 
     /// Writes down one decision, for [`gather`](Self::gather) to count.
     #[inline]
     pub fn count(&self, noted: &Noted<'_>) {
-        let mut writing = lock(&self.shards[place() % SHARDS].0);
-        if !writing.block.as_mut().is_some_and(|block| block.write(noted)) {
-            self.go_on(&mut writing, noted);
+        // A thread that ends has no claims any more.
+        let own = CLAIMS.try_with(|claims| {
+            let claims = claims.borrow();
+            let own = claims.iter().find(|claim| claim.usage == self.id)?;
+            Some(own.ring.write(noted))
+        });
+        let much = own.ok().flatten().unwrap_or_else(|| self.count_first(noted));
+        if much && self.sleeping.asleep.load(Ordering::Relaxed) {
+            self.sleeping.wake();
         }
     }
 
-    /// The same where there is no block, or no room in it.
+    /// The first time that a thread does so, or every time if it finds no ring to claim.
     #[cold]
-    fn go_on(&self, writing: &mut Writing, noted: &Noted<'_>) {
-        if writing.block.is_some() || self.free.load(Ordering::Relaxed) > 0 {
-            let mut queue = lock(&self.queue);
-            writing.block = queue.exchange(writing.block.take());
-            self.free.store(queue.free(), Ordering::Relaxed);
-            let full = queue.full();
-            drop(queue);
-            if full >= WORTH_WAKING && full.is_multiple_of(WORTH_WAKING) {
-                self.filled.notify_one();
-            }
+    fn count_first(&self, noted: &Noted<'_>) -> bool {
+        if let Some(ring) = self.claim() {
+            let much = ring.write(noted);
+            let claim = Claim { usage: self.id, ring };
+            let keep = |claims: &RefCell<Vec<Claim>>| {
+                let mut claims = claims.borrow_mut();
+                // Nobody else has those: their usage is gone.
+                claims.retain(|claim| Arc::strong_count(&claim.ring) > 1);
+                claims.push(claim);
+            };
+            // A thread that ends lets go of it at once.
+            let _ = CLAIMS.try_with(keep);
+            return much;
         }
-        if !writing.block.as_mut().is_some_and(|block| block.write(noted)) {
-            writing.dropped += noted.counts();
-        }
+        let _turn = lock(&self.shared);
+        self.shared_ring.get_or_init(Ring::new).write(noted)
     }
 
-    /// Waits until there is something worth adding up, and for `most` at most.
+    fn claim(&self) -> Option<Arc<Ring>> {
+        let mut rings = lock(&self.rings);
+        if let Some(free) = rings.iter().find(|ring| ring.claim()) {
+            return Some(Arc::clone(free));
+        }
+        (rings.len() < RINGS).then(|| {
+            let ring = Arc::new(Ring::new());
+            ring.claim();
+            rings.push(Arc::clone(&ring));
+            ring
+        })
+    }
+
+    /// Waits until some thread has much to add up, and for `most` at most.
     pub fn wait(&self, most: Duration) {
-        let queue = lock(&self.queue);
-        let too_few = |queue: &mut Queue| queue.full() < WORTH_WAKING;
-        drop(self.filled.wait_timeout_while(queue, most, too_few));
+        self.sleeping.wait(most);
     }
 
     /// Adds up what was written down before the call. For a thread of its own, which decisions do not wait for.
@@ -194,21 +222,12 @@ impl Usage {
     }
 
     fn gather_into(&self, table: &mut Table) {
-        // First what is half full: whatever was written before is in the queue from then on.
-        for shard in &self.shards {
-            let mut writing = lock(&shard.0);
-            table.lose(std::mem::take(&mut writing.dropped));
-            if let Some(block) = writing.block.take_if(|block| !block.is_empty()) {
-                lock(&self.queue).push(block);
-            }
-        }
-        let full = lock(&self.queue).full();
-        for _ in 0..full {
-            let Some(block) = lock(&self.queue).pop() else { break };
-            table.add(&block);
-            let mut queue = lock(&self.queue);
-            queue.give_back(block);
-            self.free.store(queue.free(), Ordering::Relaxed);
+        let rings = lock(&self.rings).clone();
+        for ring in rings.iter().map(|ring| &**ring).chain(self.shared_ring.get()) {
+            // Not what is written meanwhile: that may be without end.
+            let until = ring.written();
+            table.lose(ring.dropped());
+            table.add_all(ring, until);
         }
         self.rows.store(table.len(), Ordering::Relaxed);
     }
@@ -243,6 +262,25 @@ impl Usage {
     }
 }
 
+impl Sleeping {
+    fn wait(&self, most: Duration) {
+        // Whoever looks a moment too early to see this looks again at its next decision.
+        self.asleep.store(true, Ordering::Relaxed);
+        let woken = lock(&self.woken);
+        let waited = self.wake.wait_timeout_while(woken, most, |woken| !*woken);
+        let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *woken = false;
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        *lock(&self.woken) = true;
+        self.wake.notify_one();
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -258,7 +296,7 @@ mod tests {
     }
 
     fn api(period: Span) -> Met {
-        Met { limit: Limit::new("api", Some(Layer::User)), who: 0, period, cost: 2 }
+        Met { limit: Limit::new("api", Some(Layer::User), Span::MINUTE), who: 0, period, cost: 2 }
     }
 
     fn seconds(at: u64) -> Timestamp {
@@ -314,7 +352,7 @@ mod tests {
         let usage = Usage::new(100);
         let tenant = SubjectId::from_raw(SubjectKind::Tenant, [7, 7]);
         let of_tenant =
-            Met { limit: Limit::new("tenants", Some(Layer::Tenant)), who: 1, ..api(Span::MINUTE) };
+            Met { limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE), who: 1, ..api(Span::MINUTE) };
         let (subjects, met) = (&[subject(1), tenant], &[of_tenant, api(Span::MINUTE)]);
         usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), subjects, met });
         let mut rows: Vec<_> = usage
@@ -361,15 +399,65 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_block_is_counted_as_dropped() {
-        let usage = Usage::with_blocks(1 << 12, 2);
+    fn what_finds_no_room_in_a_ring_is_counted_as_dropped() {
+        let usage = Usage::new(1 << 12);
         let met = [api(Span::MINUTE), api(Span::HOUR)];
-        (0..1_000).for_each(|number| count(&usage, (number % 100, 60), true, &met));
+        (0..40_000).for_each(|number| count(&usage, (number % 100, 60), true, &met));
         let drained = usage.drain();
-        assert_eq!((requests(&drained), drained.dropped), (1_024, 2_000 - 1_024));
+        assert_eq!(requests(&drained) + drained.dropped, 80_000);
+        assert!(requests(&drained) > 20_000 && drained.dropped > 20_000, "{}", drained.dropped);
         count(&usage, (1, 60), true, &met);
         let drained = usage.drain();
         assert_eq!((requests(&drained), drained.dropped), (2, 0), "there is room again");
+    }
+
+    #[test]
+    fn what_is_handed_over_is_what_is_counted_however_large() {
+        let usage = Usage::new(1 << 12);
+        for cost in [0, 1, 2, 0xfffe, 0xffff, 0x1_0000, 1 << 40] {
+            for (whole, period) in [(None, Span::HOUR), (Some(cost), Span::MINUTE), (Some(1), Span::DAY)] {
+                for kind in SubjectKind::ALL {
+                    let subjects: Vec<SubjectId> =
+                        (0..40).map(|n| SubjectId::from_raw(kind, [cost ^ n, u64::MAX - n])).collect();
+                    let met: Vec<Met> = (0..40).map(|who| Met { who, cost, ..api(period) }).collect();
+                    let at = Timestamp::from_micros(1_700_000_000_000_000);
+                    usage.count(&Noted { at, allowed: true, times: 1, whole, subjects: &subjects, met: &met });
+                    let Drained { mut rows, dropped } = usage.drain();
+                    assert_eq!((rows.len(), dropped), (40 + usize::from(whole.is_some()), 0));
+                    if let Some(whole) = whole {
+                        let place = rows.iter().position(|row| row.layer.is_none()).unwrap();
+                        let row = rows.swap_remove(place);
+                        assert_eq!((row.cost, row.subject), (whole, subjects[0]));
+                    }
+                    assert!(rows.iter().all(|row| row.cost == cost && subjects.contains(&row.subject)));
+                    assert!(rows.iter().all(|row| row.window == period.min(Span::HOUR)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_without_a_ring_of_their_own_share_one() {
+        let usage = Usage::new(1 << 12);
+        let (ready, threads) = (std::sync::Barrier::new(RINGS + 9), RINGS + 9);
+        std::thread::scope(|scope| {
+            for thread in 0..threads as u64 {
+                let (usage, ready) = (&usage, &ready);
+                scope.spawn(move || {
+                    count(usage, (thread, 60), true, &[api(Span::MINUTE)]);
+                    // So that all of them are there at once.
+                    ready.wait();
+                    (0..99).for_each(|_| count(usage, (thread, 60), true, &[api(Span::MINUTE)]));
+                });
+            }
+        });
+        let drained = usage.drain();
+        assert_eq!((drained.rows.len(), requests(&drained), drained.dropped), (threads, threads as u64 * 100, 0));
+        // Those that ended have left theirs to others.
+        std::thread::scope(|scope| {
+            scope.spawn(|| count(&usage, (1, 60), true, &[api(Span::MINUTE)]));
+        });
+        assert_eq!((requests(&usage.drain()), lock(&usage.rings).len()), (1, RINGS));
     }
 
     #[test]
@@ -383,7 +471,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_or_counted_twice_whoever_adds_up_while_others_count() {
-        let (usage, sum) = (Usage::with_blocks(100, 4), Mutex::new([0, 0]));
+        let (usage, sum) = (Usage::new(100), Mutex::new([0, 0]));
         let take = || {
             let drained = usage.drain();
             let mut sum = sum.lock().unwrap();

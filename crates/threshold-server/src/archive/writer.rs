@@ -424,7 +424,7 @@ mod tests {
 
     /// Counts one request of `subject` at `at`.
     fn count_one(writer: &Writer, subject: SubjectId, at: Timestamp) {
-        let (limit, period) = (Limit::new("api", Some(Layer::User)), Span::MINUTE);
+        let (limit, period) = (Limit::new("api", Some(Layer::User), Span::MINUTE), Span::MINUTE);
         let (subjects, met) = (&[subject], &[Met { limit, who: 0, period, cost: 1 }]);
         writer.usage.count(&Noted { at, allowed: true, times: 1, whole: None, subjects, met });
     }

@@ -5,8 +5,10 @@ use hashbrown::hash_table::Entry;
 use smallvec::SmallVec;
 use threshold_core::{Span, SubjectId, Timestamp};
 
-use super::block::Block;
-use super::{LONGEST_WINDOW, Limit, Noted, Row, SHORTEST_WINDOW};
+use super::block::{Block, Handed};
+use super::limit::{Limit, named};
+use super::ring::Ring;
+use super::{LONGEST_WINDOW, Row, SHORTEST_WINDOW};
 
 /// So many subjects are looked for before the first of them is needed: the waits for memory overlap.
 const AHEAD: usize = 32;
@@ -20,6 +22,8 @@ pub(super) struct Table {
     rows: usize,
     /// How many counts found no room.
     dropped: u64,
+    /// Used again and again.
+    block: Block,
 }
 
 /// The rows of one subject: a request meets several limits of the same one, and they are found together.
@@ -48,18 +52,21 @@ const _: () = assert!(LONGEST_WINDOW.as_micros() <= u32::MAX as u64);
 /// The windows that are counted by: each limit has one, or a few where overrides give it others.
 struct Windows {
     all: Vec<Window>,
-    /// By the limit's number: the periods it has, and which of `all` each is.
-    places: Vec<SmallVec<[(Span, u32); 1]>>,
+    /// By the limit's number: which of `all` is its own.
+    own: Vec<u32>,
     /// That of whole requests.
     whole: u32,
 }
 
 struct Window {
-    limit: Limit,
+    limit: u32,
     micros: u64,
     /// When the last one began that was asked for: most are of the same.
     start: u64,
 }
+
+/// No window yet.
+const UNKNOWN: u32 = u32::MAX;
 
 /// One request, or several alike, that met one limit.
 struct Count {
@@ -72,7 +79,14 @@ struct Count {
 
 impl Table {
     pub(super) fn new(most: usize) -> Self {
-        Self { subjects: HashTable::new(), windows: Windows::new(), most, rows: 0, dropped: 0 }
+        Self {
+            subjects: HashTable::new(),
+            windows: Windows::new(),
+            most,
+            rows: 0,
+            dropped: 0,
+            block: Block::default(),
+        }
     }
 
     /// How many rows there are.
@@ -84,18 +98,27 @@ impl Table {
         self.dropped += counts;
     }
 
-    /// Adds up what is in `block`.
-    pub(super) fn add(&mut self, block: &Block) {
+    /// Adds up what is in `ring` up to word `until`.
+    pub(super) fn add_all(&mut self, ring: &Ring, until: u64) {
+        let mut block = std::mem::take(&mut self.block);
+        while ring.read(until, &mut block) {
+            self.add(&block);
+            block.clear();
+        }
+        self.block = block;
+    }
+
+    fn add(&mut self, block: &Block) {
         let mut coming = block.subjects();
         let (mut looked, mut used) = (0, 0);
-        for noted in block.decisions() {
+        for handed in block.decisions() {
             if looked <= used {
                 let (next, rest) = coming.split_at(coming.len().min(AHEAD));
                 self.look_at(next);
                 (coming, looked) = (rest, looked + next.len());
             }
-            used += noted.subjects.len();
-            self.note(&noted);
+            used += handed.subjects.len();
+            self.note(&handed);
         }
     }
 
@@ -106,11 +129,11 @@ impl Table {
         std::hint::black_box(rows.map(|rows| rows.tallies.len()).sum::<usize>());
     }
 
-    fn note(&mut self, noted: &Noted<'_>) {
+    fn note(&mut self, noted: &Handed<'_>) {
         let times = u64::from(noted.times);
         let (at, refused) = (noted.at.as_micros(), if noted.allowed { 0 } else { times });
         for (who, subject) in noted.subjects.iter().enumerate() {
-            let of_this = noted.met.iter().filter(|met| usize::from(met.who) == who);
+            let of_this = noted.mets.iter().filter(|met| usize::from(met.who) == who);
             let windows = &mut self.windows;
             let mut counts: SmallVec<[Count; 8]> = SmallVec::new();
             let mut count = |window, cost| {
@@ -207,34 +230,39 @@ impl Tally {
 
 impl Windows {
     fn new() -> Self {
-        let mut windows = Self { all: Vec::new(), places: Vec::new(), whole: 0 };
-        windows.whole = windows.of(Limit::every_request(), LONGEST_WINDOW);
+        let mut windows = Self { all: Vec::new(), own: Vec::new(), whole: 0 };
+        windows.whole = windows.of(Limit::every_request().number(), None);
         windows
     }
 
-    /// The window of `limit` where its period is `period`.
-    fn of(&mut self, limit: Limit, period: Span) -> u32 {
-        if let Some(places) = self.places.get(limit.place())
-            && let Some((_, place)) = places.iter().find(|(known, _)| *known == period)
-        {
-            return *place;
+    /// The window of `limit`, whose period is its own or `period`.
+    fn of(&mut self, limit: u32, period: Option<Span>) -> u32 {
+        match (period, self.own.get(limit as usize)) {
+            (None, Some(known)) if *known != UNKNOWN => *known,
+            (None, _) => self.add_own(limit),
+            (Some(period), _) => self.add(limit, period),
         }
-        self.add(limit, period)
     }
 
     #[cold]
-    fn add(&mut self, limit: Limit, period: Span) -> u32 {
+    fn add_own(&mut self, limit: u32) -> u32 {
+        let (_, _, period) = named(limit);
+        let (window, place) = (self.add(limit, period), limit as usize);
+        if self.own.len() <= place {
+            self.own.resize(place + 1, UNKNOWN);
+        }
+        self.own[place] = window;
+        window
+    }
+
+    fn add(&mut self, limit: u32, period: Span) -> u32 {
         let micros = period.clamp(SHORTEST_WINDOW, LONGEST_WINDOW).as_micros();
         let same = self.all.iter().position(|known| known.limit == limit && known.micros == micros);
         let place = same.unwrap_or_else(|| {
             self.all.push(Window { limit, micros, start: 0 });
             self.all.len() - 1
-        }) as u32;
-        if self.places.len() <= limit.place() {
-            self.places.resize_with(limit.place() + 1, SmallVec::new);
-        }
-        self.places[limit.place()].push((period, place));
-        place
+        });
+        place as u32
     }
 
     /// When the window began that `at` is in.
@@ -248,7 +276,7 @@ impl Windows {
 
     fn row(&self, subject: SubjectId, tally: &Tally) -> Row {
         let window = &self.all[tally.window as usize];
-        let (limit, layer) = window.limit.named();
+        let (limit, layer, _) = named(window.limit);
         let at = |micros: u64| Timestamp::from_micros(micros);
         Row {
             window_start: at(tally.start),

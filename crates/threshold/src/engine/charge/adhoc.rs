@@ -224,7 +224,7 @@ fn about() -> &'static About {
         silent: false,
         bytes: false,
         blames: Blames::Nobody,
-        counted: usage::Limit::new(ADHOC, None),
+        counted: usage::Limit::new(ADHOC, None, Span::SECOND),
     });
     &ABOUT
 }
