@@ -59,19 +59,24 @@ pub(super) fn encode(rows: &[Row], dropped: u64) -> Result<Vec<u8>> {
     let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     file.append_key_value_metadata(KeyValue::new(DROPPED.to_owned(), dropped.to_string()));
     let mut group = file.next_row_group()?;
-    let time = |at: Timestamp| whole(at.as_micros());
-    numbers(&mut group, rows.iter().map(|row| time(row.window_start)))?;
-    numbers(&mut group, rows.iter().map(|row| whole(row.window.as_micros())))?;
-    texts(&mut group, rows.iter().map(|row| ByteArray::from(row.limit)))?;
-    texts(&mut group, rows.iter().map(|row| ByteArray::from(row.subject.to_string().into_bytes())))?;
-    numbers(&mut group, rows.iter().map(|row| whole(row.requests)))?;
-    numbers(&mut group, rows.iter().map(|row| whole(row.refused)))?;
-    numbers(&mut group, rows.iter().map(|row| whole(row.cost)))?;
-    numbers(&mut group, rows.iter().map(|row| time(row.first)))?;
-    numbers(&mut group, rows.iter().map(|row| time(row.last)))?;
+    first_columns(&mut group, rows)?;
     layers(&mut group, rows)?;
     group.close()?;
     file.into_inner()
+}
+
+/// Those that the first archives had as well.
+fn first_columns(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, rows: &[Row]) -> Result<()> {
+    let time = |at: Timestamp| whole(at.as_micros());
+    numbers(group, rows.iter().map(|row| time(row.window_start)))?;
+    numbers(group, rows.iter().map(|row| whole(row.window.as_micros())))?;
+    texts(group, rows.iter().map(|row| ByteArray::from(row.limit)))?;
+    texts(group, rows.iter().map(|row| ByteArray::from(row.subject.to_string().into_bytes())))?;
+    numbers(group, rows.iter().map(|row| whole(row.requests)))?;
+    numbers(group, rows.iter().map(|row| whole(row.refused)))?;
+    numbers(group, rows.iter().map(|row| whole(row.cost)))?;
+    numbers(group, rows.iter().map(|row| time(row.first)))?;
+    numbers(group, rows.iter().map(|row| time(row.last)))
 }
 
 /// The rows of a file, and how many requests found no room before it was written.
@@ -262,6 +267,26 @@ mod tests {
                 assert_eq!((row.first, row.last), (entry.first, entry.last));
             }
         }
+    }
+
+    /// As the first archives were written: without layers.
+    fn first_archive(rows: &[Row]) -> Vec<u8> {
+        let schema = SCHEMA.replace("    OPTIONAL BYTE_ARRAY layer (UTF8);\n", "");
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        first_columns(&mut group, rows).unwrap();
+        group.close().unwrap();
+        file.into_inner().unwrap()
+    }
+
+    #[test]
+    fn files_without_layers_are_still_read() {
+        let rows = rows(10);
+        let (entries, _) = decode(file(&first_archive(&rows)), &mut HashSet::new()).unwrap();
+        let requests: Vec<u64> = entries.iter().map(|entry| entry.requests).collect();
+        assert_eq!(requests, (0..10).collect::<Vec<_>>());
+        assert!(entries.iter().all(|entry| entry.layer.is_none()));
     }
 
     #[test]

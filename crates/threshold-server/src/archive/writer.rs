@@ -489,6 +489,28 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_new_clients_is_archived_or_dropped_and_nothing_else() {
+        const THREADS: u64 = 4;
+        const EACH: u64 = 50_000;
+        let scratch = Scratch::new();
+        let mut writer = writer(&scratch, 1 << 10);
+        let counting = Counting::start(&writer.usage).unwrap();
+        std::thread::scope(|scope| {
+            let writer = &writer;
+            for thread in 0..THREADS {
+                scope.spawn(move || count(writer, thread * EACH, EACH));
+            }
+        });
+        counting.stop();
+        assert!(writer.usage.len() <= 1 << 10);
+        writer.gather();
+        writer.write(true);
+        let (kept, dropped) = archived(&writer);
+        assert_eq!((kept, kept + dropped), (1 << 10, THREADS * EACH));
+        assert_eq!(writer.health.readings(writer.clock.now()).archive_dropped, dropped);
+    }
+
+    #[test]
     fn rows_are_in_the_folder_of_the_hour_in_which_their_window_began() {
         let scratch = Scratch::new();
         let mut writer = writer(&scratch, 100);

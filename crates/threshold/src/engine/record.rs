@@ -1,11 +1,12 @@
 //! Record: a decision is counted, if anybody counts.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey};
 
-use super::decide::{Decision, Part, Reason, Refused};
+use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::Blames;
 use super::select::Role;
 use super::subject::Asker;
@@ -32,7 +33,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[inline]
     pub(super) fn record(&self, state: &State, asking: &Asking<'_>, decision: &Decision) {
         if let Some(usage) = &self.usage {
-            self.count(usage, (state, asking), decision);
+            self.count(usage, (state, asking), decision, NonZeroU64::MIN);
         }
         let ending = decision.ending();
         if let Some(figures) = &self.figures {
@@ -88,8 +89,15 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
+    /// Counts what was decided about `times` like requests at once.
     #[inline]
-    fn count(&self, usage: &Usage, (state, asking): (&State, &Asking<'_>), decision: &Decision) {
+    fn count(
+        &self,
+        usage: &Usage,
+        (state, asking): (&State, &Asking<'_>),
+        decision: &Decision,
+        times: NonZeroU64,
+    ) {
         let mut whom = Whom::new(self.asker(state, asking), self.subject_keys.current());
         let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
@@ -98,15 +106,54 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 (whom.of(about.blames, about.layer), step.algorithm.period(), step.action.cost());
             met.push(Met { limit: about.counted, who, period, cost });
         }
-        let cost = asking.extras.cost.map_or(1, NonZeroU64::get);
+        let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
         usage.count(&Noted {
             at: decision.at,
             allowed: decision.allowed(),
-            times: 1,
+            times: u32::try_from(times.get()).unwrap_or(u32::MAX),
             whole: Some(cost),
             subjects: &whom.ids,
             met: &met,
         });
+    }
+
+    /// Counts a run of messages that passed as one, if anybody counts.
+    pub(super) fn count_run(&self, of: (&State, &Asking<'_>), decision: &Decision) {
+        if let Some(usage) = &self.usage {
+            let times = of.1.extras.message.and_then(|message| message.count);
+            self.count(usage, of, decision, times.unwrap_or(NonZeroU64::MIN));
+        }
+    }
+
+    /// Counts what limits of the policy were asked about keys that callers named, if anybody counts: which steps of `asked`
+    /// are whose. Those are no requests: nothing else is known of them.
+    pub(super) fn count_named(
+        &self,
+        (asked, allowed): (&Asked, bool),
+        named: impl Iterator<Item = (Range<usize>, SubjectId)>,
+    ) {
+        let Some(usage) = &self.usage else { return };
+        let parts: SmallVec<[Part<'_>; 4]> = asked.parts().collect();
+        let (mut subjects, mut met) = (SmallVec::<[SubjectId; 4]>::new(), SmallVec::<[Met; 4]>::new());
+        for (steps, subject) in named {
+            // Fewer than a batch has steps.
+            let who = subjects.len() as u16;
+            subjects.push(subject);
+            for part in parts.get(steps).into_iter().flatten().filter(|part| part.is_limit()) {
+                let (limit, step) = (part.planned.about.counted, part.step);
+                let (period, cost) = (step.algorithm.period(), step.action.cost());
+                met.push(Met { limit, who, period, cost });
+            }
+        }
+        if !met.is_empty() {
+            let (at, whole) = (asked.outcome.at, None);
+            usage.count(&Noted { at, allowed, times: 1, whole, subjects: &subjects, met: &met });
+        }
+    }
+
+    /// True if somebody counts whom callers name.
+    pub(super) const fn counts(&self) -> bool {
+        self.usage.is_some()
     }
 }
 
