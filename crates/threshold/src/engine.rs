@@ -332,6 +332,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             request.ids = &ids;
         }
         self.plan(state, &request, decision);
+        self.foresee_count(&request.asker, decision);
         // After the limits are planned, so that the waits for memory overlap.
         if self.may_be_held(&request.asker) && !self.reconsider(state, &mut request, decision) {
             return false;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey};
 
 use super::decide::{Asked, Decision, Part, Reason, Refused};
-use super::names::Blames;
+use super::names::{About, Blames};
 use super::select::Role;
 use super::subject::Asker;
 use super::{Asking, Engine, State};
@@ -17,27 +17,38 @@ use crate::policy::Layer;
 use crate::route::Path;
 use crate::usage::{Met, Noted, Usage};
 
-/// Whom a decision is about, as the ledger knows them: worked out when they are needed, and once.
-struct Whom<'a> {
-    asker: Asker<'a>,
-    key: &'a SubjectKey,
-    /// The client first.
-    ids: SmallVec<[SubjectId; 3]>,
-    /// Where among them the address and the tenant are.
-    address: Option<u16>,
-    tenant: Option<u16>,
+/// Whom a decision is about, as the ledger knows them and as far as its limits ask.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Whom {
+    /// A user who proved who it is, or else the address: others could make up a new name for each request.
+    client: Option<SubjectId>,
+    address: Option<SubjectId>,
+    tenant: Option<SubjectId>,
 }
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Works out whom the limits of `decision` are about, if anybody counts. Hashes take a while, and so does memory that
+    /// another processor has looked at: both are asked for here, where the decision waits for memory of its own.
+    #[inline]
+    pub(super) fn foresee_count(&self, asker: &Asker<'_>, decision: &mut Decision) {
+        let Some(usage) = &self.usage else { return };
+        usage.prepare();
+        let key = self.subject_keys.current();
+        let mut whom = Whom::new(asker, key);
+        let planned = decision.edge.plan.steps.iter().chain(&decision.inner.plan.steps);
+        planned.for_each(|planned| whom.learn(planned.about, asker, key));
+        decision.whom = whom;
+    }
+
     /// Counts what was decided, if anybody counts.
     #[inline]
     pub(super) fn record(&self, state: &State, asking: &Asking<'_>, decision: &Decision) {
-        if let Some(usage) = &self.usage {
-            self.count(usage, (state, asking), decision, NonZeroU64::MIN);
-        }
         let ending = decision.ending();
         if let Some(figures) = &self.figures {
             figures.count(ending, decision.source());
+        }
+        if let Some(usage) = &self.usage {
+            self.count(usage, (state, asking), decision, NonZeroU64::MIN);
         }
         let watcher = self.watcher.as_deref().filter(|watcher| watcher.wants(ending));
         if watcher.is_some() || (ending.is_refusal() && self.figures.is_some()) {
@@ -98,12 +109,17 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision: &Decision,
         times: NonZeroU64,
     ) {
-        let mut whom = Whom::new(self.asker(state, asking), self.subject_keys.current());
+        let whom = match decision.whom {
+            // It was refused before any limit was asked.
+            Whom { client: None, .. } => Whom::new(&self.asker(state, asking), self.subject_keys.current()),
+            known => known,
+        };
+        let mut ids: SmallVec<[SubjectId; 3]> = whom.client.into_iter().collect();
         let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
-            let (who, period, cost) =
-                (whom.of(about.blames, about.layer), step.algorithm.period(), step.action.cost());
+            let who = whom.of(about).map_or(0, |id| place(&mut ids, id));
+            let (period, cost) = (step.algorithm.period(), step.action.cost());
             met.push(Met { limit: about.counted, who, period, cost });
         }
         let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
@@ -112,7 +128,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             allowed: decision.allowed(),
             times: u32::try_from(times.get()).unwrap_or(u32::MAX),
             whole: Some(cost),
-            subjects: &whom.ids,
+            subjects: &ids,
             met: &met,
         });
     }
@@ -185,50 +201,62 @@ impl Decision {
     }
 }
 
-impl<'a> Whom<'a> {
-    /// The client is a user who proved who it is, or else the address: others could make up a new name for each request.
+impl Whom {
     #[inline]
-    fn new(asker: Asker<'a>, key: &'a SubjectKey) -> Self {
+    fn new(asker: &Asker<'_>, key: &SubjectKey) -> Self {
         let user = asker.user_id(key);
-        let address = if user.is_some() { None } else { Some(0) };
-        let client = user.unwrap_or_else(|| asker.address_id(key));
-        Self { asker, key, ids: SmallVec::from_slice(&[client]), address, tenant: None }
+        let address = if user.is_some() { None } else { Some(asker.address_id(key)) };
+        Self { client: user.or(address), address, tenant: None }
     }
 
-    /// Whom a limit counts by, as far as that has a name.
+    /// Works out whom a limit counts by.
     #[inline]
-    fn of(&mut self, blames: Blames, layer: Layer) -> u16 {
-        match (blames, layer) {
-            (Blames::Address, _) | (_, Layer::Edge) => self.address(),
-            (Blames::Nobody, Layer::Tenant) => self.tenant(),
-            _ => 0,
+    fn learn(&mut self, about: &About, asker: &Asker<'_>, key: &SubjectKey) {
+        match about.counts_by() {
+            CountsBy::Address if self.address.is_none() => self.address = Some(asker.address_id(key)),
+            CountsBy::Tenant if self.tenant.is_none() => self.tenant = asker.tenant_id(key),
+            _ => {}
         }
     }
 
+    /// Whom a limit counts by, as far as that has a name; the client where it has none.
     #[inline]
-    fn address(&mut self) -> u16 {
-        if let Some(known) = self.address {
-            return known;
+    fn of(&self, about: &About) -> Option<SubjectId> {
+        match about.counts_by() {
+            CountsBy::Address => self.address,
+            CountsBy::Tenant => self.tenant,
+            CountsBy::Client => None,
         }
-        let place = self.add(self.asker.address_id(self.key));
-        *self.address.insert(place)
     }
+}
 
-    /// The tenant, or else the client.
+/// Whom a limit is counted for.
+enum CountsBy {
+    Client,
+    Address,
+    Tenant,
+}
+
+impl About {
     #[inline]
-    fn tenant(&mut self) -> u16 {
-        if let Some(known) = self.tenant {
-            return known;
+    const fn counts_by(&self) -> CountsBy {
+        match (self.blames, self.layer) {
+            (Blames::Address, _) | (_, Layer::Edge) => CountsBy::Address,
+            (Blames::Nobody, Layer::Tenant) => CountsBy::Tenant,
+            _ => CountsBy::Client,
         }
-        let place = self.asker.tenant_id(self.key).map_or(0, |tenant| self.add(tenant));
-        *self.tenant.insert(place)
     }
+}
 
-    fn add(&mut self, id: SubjectId) -> u16 {
-        self.ids.push(id);
-        // Three at most.
-        self.ids.len() as u16 - 1
-    }
+/// The place of `id` among `ids`, where it is from now on.
+#[inline]
+fn place(ids: &mut SmallVec<[SubjectId; 3]>, id: SubjectId) -> u16 {
+    let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+        ids.push(id);
+        ids.len() - 1
+    });
+    // Three at most.
+    place as u16
 }
 
 impl Part<'_> {

@@ -13,6 +13,8 @@ use super::{Met, Noted};
 /// How many words a ring has: 1 MiB. A decision over four layers takes 14 of them.
 const WORDS: usize = 1 << 17;
 const MASK: u64 = WORDS as u64 - 1;
+/// The words that are touched before a decision is made: each is in another line than the one before.
+const AHEAD: [u64; 3] = [0, 8, 16];
 /// The kinds of so many subjects are in one word.
 const KINDS: usize = 16;
 // One decision fits, whatever it meets.
@@ -119,6 +121,19 @@ impl Ring {
         }
         writer.tail.store(place, Ordering::Release);
         used >= WORDS as u64 / 2
+    }
+
+    /// Writes something where the next decisions will be, which nobody reads before those: the lines of memory come here from
+    /// the reader's processor, and the decision that writes them need not wait. Only for who has [claimed](Self::claim) it.
+    #[inline]
+    pub(super) fn touch(&self) {
+        let writer = &self.writer;
+        let tail = writer.tail.load(Ordering::Relaxed);
+        if tail - writer.read.load(Ordering::Relaxed) < WORDS as u64 / 2 {
+            for ahead in AHEAD {
+                self.words[((tail + ahead) & MASK) as usize].store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// How many words are written and not read, as of now.
