@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) cells: Vec<Cell>,
     pub(crate) memory: Vec<MemoryRow>,
     pub(crate) targets: Vec<Target>,
+    /// What figures alone do not say.
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +80,14 @@ impl Report {
             medium: args.medium(),
             large: args.large(),
         };
-        Self { machine, settings, cells: Vec::new(), memory: Vec::new(), targets: Vec::new() }
+        Self {
+            machine,
+            settings,
+            cells: Vec::new(),
+            memory: Vec::new(),
+            targets: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     pub(crate) fn cell(&self, pattern: &str, keys: usize, threads: usize) -> Option<&Cell> {

@@ -54,7 +54,8 @@ pub(crate) fn results(report: &Report) -> String {
         }
     }
     text += &section(report, "batch", "Four-step batch (ours)", &[batch::SINGLE, batch::SINGLE_FOUR]);
-    text += &section(report, "layers", "Four layers of a policy (ours)", &[layers::SINGLE]);
+    text += &section(report, "layers", "Four layers of a policy (ours)", &[layers::SINGLE, layers::LAYERS]);
+    text.extend(report.notes.iter().map(|note| format!("\n{note}\n")));
     text += &section(report, "collision", "Keys chosen to collide (ours)", &[collision::RANDOM]);
     text += &memory(report);
     text + &targets(&report.targets, report.settings.quick)

@@ -3,6 +3,8 @@
 //! The user is known already (a token was verified before): what is timed is matching the route, choosing the limits,
 //! making their keys, two store operations and the decision.
 
+mod archiving;
+
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
@@ -13,7 +15,6 @@ use threshold::identify::{Facts, Identity};
 use threshold::ledger::{Change, Entry, SanctionKind};
 use threshold::policy::Policy;
 use threshold::recent::Recent;
-use threshold::usage::Usage;
 use threshold::{MemoryStore, RateLimiter, Secret, Span};
 
 use crate::Outcome;
@@ -25,6 +26,7 @@ use crate::peers::threshold::{decide, limiter, store};
 use crate::progress;
 use crate::sections::thread_counts;
 use crate::workload::{Asked, Pattern, user_keys};
+use archiving::Archiving;
 
 pub(crate) const PATTERN: &str = "layers-at-hand";
 pub(crate) const SINGLE: &str = "one limit";
@@ -32,6 +34,9 @@ pub(crate) const LAYERS: &str = "four layers";
 pub(crate) const STANDING: &str = "four layers with standing";
 pub(crate) const COUNTED: &str = "four layers, counted";
 pub(crate) const WATCHED: &str = "four layers, counted and archived";
+
+/// Room for a row of each limit and client: what finds none costs less.
+const ROWS: usize = 1 << 23;
 
 /// So many others have something held against them while the clients ask: one for every hundred of those.
 const SINNERS: usize = 10_000;
@@ -88,7 +93,8 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     let standing = engine_with_standing(&store)?;
     // Counted, and shown to whoever listens, which nobody does: as a server is. And archived, as it is when all is on.
     let counted = engine_counted(&store)?;
-    let watched = engine_counted(&store)?.tracking(Arc::new(Usage::new(1 << 22)));
+    let archiving = Archiving::start(ROWS)?;
+    let watched = engine_counted(&store)?.tracking(Arc::clone(&archiving.usage));
     let charged = progress::step("layers: filling", || {
         let mut decision = Decision::default();
         let mut numbered = keys.iter().map(|key| (number(key), key.as_str()));
@@ -109,6 +115,7 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     for plan in &plans {
         report.cells.push(compare(plan, &contenders, args)?);
     }
+    report.notes.push(archiving.stop()?);
     Ok(())
 }
 

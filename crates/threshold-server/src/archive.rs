@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
+//! | `counting` | the thread that adds up what decisions hand over |
 //! | `columns` | rows as Parquet, and back |
 //! | `events`, `event_columns` | what happened, batched, and as Parquet |
 //! | `folder` | where files are, how they come to be there whole, and when they go |
@@ -11,10 +12,11 @@
 //! | `handle` | what operators see of it and have it do |
 //! | `reader` | the rows of some days, an hour at a time |
 //!
-//! Decisions are [counted](threshold::usage) in memory and never wait for a file.
+//! Decisions are [counted](threshold::usage) in memory and never wait for a file, nor for who counts.
 
 mod bucket;
 mod columns;
+mod counting;
 mod erase;
 mod event_columns;
 mod events;

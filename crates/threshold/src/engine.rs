@@ -348,6 +348,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             request.ids = &ids;
         }
         self.plan(state, &request, decision);
+        self.foresee_count(&request.asker, decision);
         // After the limits are planned, so that the waits for memory overlap.
         if self.may_be_held(&request.asker) && !self.reconsider(state, &mut request, decision) {
             return false;
@@ -394,7 +395,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// The tier that the ledger has for the tenant, unless the policy lists the tenant itself.
     fn ledger_tier<'a>(&self, state: &'a State, asking: &Asking<'_>) -> Option<&'a str> {
         let tenant = asking.identity.tenant.as_deref()?;
-        if state.rules.frame.tenants.contains_key(tenant) {
+        if state.tenants.is_empty() || state.rules.frame.tenants.contains_key(tenant) {
             return None;
         }
         let mut subjects = self.subject_keys.subjects(state.rules.frame.ipv6_prefix);

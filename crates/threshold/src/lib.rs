@@ -29,7 +29,6 @@ pub mod policy;
 mod rate_limiter;
 pub mod recent;
 pub mod route;
-
 pub mod usage;
 
 pub use decision::{ConsumeError, Decision};

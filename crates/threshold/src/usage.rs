@@ -1,16 +1,27 @@
 //! Usage: how many requests met which limit, by whom and when, for an archive to write down.
 //!
 //! A store has nothing to tell of that: it holds keyed hashes of a limit and a subject together, and what is over is
-//! gone. Usage counts beside it. It never holds up a decision: its room is bounded, and what finds no room is counted as
-//! [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
+//! gone. Usage counts beside it, and never holds up a decision. A decision only writes down whom it was about and what it
+//! met, in a ring that its thread has to itself; another thread [adds up](Usage::gather) what is in the rings. There are so
+//! many of them and so many rows and no more, and what finds no room is counted as [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod block;
+mod limit;
+mod ring;
+mod table;
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
 use threshold_core::{Span, SubjectId, Timestamp};
+
+use crate::policy::Layer;
+use ring::Ring;
+use table::Table;
+
+pub use limit::Limit;
 
 /// What stands for a limit's id where a request is counted once, whatever limits it met. No limit is called that.
 pub const EVERY_REQUEST: &str = "*";
@@ -20,32 +31,77 @@ pub const LONGEST_WINDOW: Span = Span::HOUR;
 /// The shortest: less would be a row for nearly each request.
 pub const SHORTEST_WINDOW: Span = Span::SECOND;
 
-/// Enough that two decisions at once seldom want the same one.
-const SHARDS: usize = 32;
+/// How many threads have a ring to themselves; any others share one.
+const RINGS: usize = 31;
 
 /// Counts requests by window, limit and subject.
 pub struct Usage {
-    shards: Box<[Mutex<Shard>]>,
-    /// The most rows there are, but for what several threads add at the same instant.
-    most: usize,
-    /// How many rows there are.
+    /// Tells it from others, of which a thread may know several.
+    id: u64,
+    /// Those that threads have claimed so far, and [`RINGS`] at most: each is made when it is needed.
+    rings: Mutex<Vec<Arc<Ring>>>,
+    /// For threads that find none, one after the other.
+    shared: Mutex<()>,
+    shared_ring: OnceLock<Ring>,
+    table: Mutex<Table>,
+    /// How many rows the table has, to be looked at without it.
     rows: AtomicUsize,
-    /// How many requests found no room since the last time somebody asked.
-    dropped: AtomicU64,
+    most: usize,
+    sleeping: Sleeping,
 }
 
+/// Who adds up, while it waits.
 #[derive(Default)]
-struct Shard {
-    subjects: HashTable<Rows>,
-    /// How many rows they have together.
-    rows: usize,
+struct Sleeping {
+    asleep: AtomicBool,
+    woken: Mutex<bool>,
+    wake: Condvar,
 }
 
-/// The rows of one subject: a request meets several limits of the same one, and they are found together.
-struct Rows {
-    subject: SubjectId,
-    /// Those that were asked for last are at the end.
-    rows: SmallVec<[Row; 4]>,
+/// The rings that this thread has claimed. They are another's when it ends.
+struct Claim {
+    usage: u64,
+    ring: Arc<Ring>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.ring.release();
+    }
+}
+
+thread_local! {
+    static CLAIMS: RefCell<Vec<Claim>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One decision: whom it is about, and which limits it met.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// Whether it was allowed, by all that it met.
+    pub allowed: bool,
+    /// How many requests it stands for: more than one where like ones were decided as one.
+    pub times: u32,
+    /// What it costs as a whole, if it is a request: that is counted once by itself, for the first of the subjects.
+    pub whole: Option<u64>,
+    /// Whom it is about.
+    pub subjects: &'a [SubjectId],
+    /// The limits it met.
+    pub met: &'a [Met],
+}
+
+/// A limit that a decision met.
+#[derive(Clone, Copy, Debug)]
+pub struct Met {
+    /// Which.
+    pub limit: Limit,
+    /// Whom it counts by: which of the decision's subjects.
+    pub who: u16,
+    /// Its period.
+    pub period: Span,
+    /// What it is charged if the decision allows it.
+    pub cost: u64,
 }
 
 /// How many requests of one subject met one limit in one window.
@@ -57,7 +113,9 @@ pub struct Row {
     pub window: Span,
     /// The limit's id, or [`EVERY_REQUEST`].
     pub limit: &'static str,
-    /// Who: whom the limit counts by, as far as that is a tenant, a user or an address.
+    /// Its layer; none for whole requests.
+    pub layer: Option<Layer>,
+    /// Who: whom the limit counts by, as far as that is a tenant, a user, an address or a key of the caller's own.
     pub subject: SubjectId,
     /// How many requests.
     pub requests: u64,
@@ -71,23 +129,6 @@ pub struct Row {
     pub last: Timestamp,
 }
 
-/// One request that met one limit.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted {
-    /// The limit's id, or [`EVERY_REQUEST`].
-    pub limit: &'static str,
-    /// The limit's period.
-    pub period: Span,
-    /// Who.
-    pub subject: SubjectId,
-    /// Whether the request was allowed, by all that it met.
-    pub allowed: bool,
-    /// What it costs.
-    pub cost: u64,
-    /// When.
-    pub at: Timestamp,
-}
-
 /// What was counted.
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
@@ -97,32 +138,115 @@ pub struct Drained {
     pub dropped: u64,
 }
 
+impl Noted<'_> {
+    /// What it adds to rows, and to what is dropped if there is no room: each limit it met and the whole, every time.
+    fn counts(&self) -> u64 {
+        (self.met.len() as u64 + u64::from(self.whole.is_some())) * u64::from(self.times)
+    }
+}
+
 impl Usage {
-    /// Room for about `most` rows; one takes some hundred bytes.
+    /// Room for `most` rows; one takes some hundred bytes. Each thread that decides takes a megabyte beside that, and there
+    /// are 32 of those at most.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, most, rows: AtomicUsize::new(0), dropped: AtomicU64::new(0) }
-    }
-
-    /// Counts one request for each limit that it met. Those of one subject are best side by side.
-    pub fn count(&self, counted: &[Counted]) {
-        for of_one in counted.chunk_by(|one, other| one.subject == other.subject) {
-            let Some(Counted { subject, .. }) = of_one.first() else { continue };
-            let mut shard = self.shard(subject);
-            let room = self.most.saturating_sub(self.len());
-            let (added, dropped) = shard.count(*subject, of_one, room);
-            if added > 0 {
-                self.rows.fetch_add(added, Ordering::Relaxed);
-            }
-            drop(shard);
-            if dropped > 0 {
-                self.dropped.fetch_add(dropped, Ordering::Relaxed);
-            }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            rings: Mutex::default(),
+            shared: Mutex::default(),
+            shared_ring: OnceLock::new(),
+            table: Mutex::new(Table::new(most)),
+            rows: AtomicUsize::new(0),
+            most,
+            sleeping: Sleeping::default(),
         }
     }
 
-    /// How many rows there are.
+    /// Gets the memory ready that the next [`count`](Self::count) of this thread writes into, for who has something else to
+    /// wait for in the meantime.
+    #[inline]
+    pub fn prepare(&self) {
+        let touch = |claims: &RefCell<Vec<Claim>>| {
+            let claims = claims.borrow();
+            if let Some(own) = claims.iter().find(|claim| claim.usage == self.id) {
+                own.ring.touch();
+            }
+        };
+        // A thread that ends has nothing to get ready.
+        let _ = CLAIMS.try_with(touch);
+    }
+
+    /// Writes down one decision, for [`gather`](Self::gather) to count.
+    #[inline]
+    pub fn count(&self, noted: &Noted<'_>) {
+        // A thread that ends has no claims any more.
+        let own = CLAIMS.try_with(|claims| {
+            let claims = claims.borrow();
+            let own = claims.iter().find(|claim| claim.usage == self.id)?;
+            Some(own.ring.write(noted))
+        });
+        let much = own.ok().flatten().unwrap_or_else(|| self.count_first(noted));
+        if much && self.sleeping.asleep.load(Ordering::Relaxed) {
+            self.sleeping.wake();
+        }
+    }
+
+    /// The first time that a thread does so, or every time if it finds no ring to claim.
+    #[cold]
+    fn count_first(&self, noted: &Noted<'_>) -> bool {
+        if let Some(ring) = self.claim() {
+            let much = ring.write(noted);
+            let claim = Claim { usage: self.id, ring };
+            let keep = |claims: &RefCell<Vec<Claim>>| {
+                let mut claims = claims.borrow_mut();
+                // Nobody else has those: their usage is gone.
+                claims.retain(|claim| Arc::strong_count(&claim.ring) > 1);
+                claims.push(claim);
+            };
+            // A thread that ends lets go of it at once.
+            let _ = CLAIMS.try_with(keep);
+            return much;
+        }
+        let _turn = lock(&self.shared);
+        self.shared_ring.get_or_init(Ring::new).write(noted)
+    }
+
+    fn claim(&self) -> Option<Arc<Ring>> {
+        let mut rings = lock(&self.rings);
+        if let Some(free) = rings.iter().find(|ring| ring.claim()) {
+            return Some(Arc::clone(free));
+        }
+        (rings.len() < RINGS).then(|| {
+            let ring = Arc::new(Ring::new());
+            ring.claim();
+            rings.push(Arc::clone(&ring));
+            ring
+        })
+    }
+
+    /// Waits until some thread has much to add up, and for `most` at most.
+    pub fn wait(&self, most: Duration) {
+        self.sleeping.wait(most);
+    }
+
+    /// Adds up what was written down before the call. For a thread of its own, which decisions do not wait for.
+    pub fn gather(&self) {
+        self.gather_into(&mut lock(&self.table));
+    }
+
+    fn gather_into(&self, table: &mut Table) {
+        let rings = lock(&self.rings).clone();
+        for ring in rings.iter().map(|ring| &**ring).chain(self.shared_ring.get()) {
+            // Not what is written meanwhile: that may be without end.
+            let until = ring.written();
+            table.lose(ring.dropped());
+            table.add_all(ring, until);
+        }
+        self.rows.store(table.len(), Ordering::Relaxed);
+    }
+
+    /// How many rows there are, of what was added up.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.load(Ordering::Relaxed)
@@ -140,126 +264,48 @@ impl Usage {
         self.most
     }
 
-    /// Takes out all there is. A window that is not over goes on as another row, which is to be added to this one.
+    /// Takes out all that was written down before the call. A window that is not over goes on as another row, which is to
+    /// be added to this one.
     #[must_use]
     pub fn drain(&self) -> Drained {
-        let mut rows = Vec::with_capacity(self.len());
-        for shard in &self.shards {
-            // Taken out as a whole: nobody waits while its rows are read.
-            let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
-            self.rows.fetch_sub(taken.rows, Ordering::Relaxed);
-            rows.extend(taken.subjects.into_iter().flat_map(|subject| subject.rows));
-        }
-        Drained { rows, dropped: self.dropped.swap(0, Ordering::Relaxed) }
+        let mut table = lock(&self.table);
+        self.gather_into(&mut table);
+        let (rows, dropped) = table.drain();
+        self.rows.store(0, Ordering::Relaxed);
+        Drained { rows, dropped }
     }
 
-    /// Forgets what was counted of `subject`; says how many rows that were.
+    /// Forgets what was counted of `subject` before the call; says how many rows that were.
     pub fn forget(&self, subject: &SubjectId) -> usize {
-        let mut shard = self.shard(subject);
-        let Ok(known) = shard.subjects.find_entry(hash(subject), |known| known.subject == *subject) else {
-            return 0;
-        };
-        let (gone, _) = known.remove();
-        shard.rows -= gone.rows.len();
-        self.rows.fetch_sub(gone.rows.len(), Ordering::Relaxed);
-        gone.rows.len()
-    }
-
-    fn shard(&self, subject: &SubjectId) -> MutexGuard<'_, Shard> {
-        // The tables take the lower half.
-        let [_, high] = subject.halves();
-        self.shards[high as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+        let mut table = lock(&self.table);
+        self.gather_into(&mut table);
+        let gone = table.forget(subject);
+        self.rows.store(table.len(), Ordering::Relaxed);
+        gone
     }
 }
 
-impl Shard {
-    /// Counts what is all of `subject`, with room for so many more rows; says how many there are more, and how much found no
-    /// room.
-    fn count(&mut self, subject: SubjectId, counted: &[Counted], room: usize) -> (usize, u64) {
-        let place = self.subjects.entry(
-            hash(&subject),
-            |known| known.subject == subject,
-            |known| hash(&known.subject),
-        );
-        let known = match place {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(_) if room == 0 => return (0, counted.len() as u64),
-            Entry::Vacant(place) => place.insert(Rows { subject, rows: SmallVec::new() }).into_mut(),
-        };
-        let (mut added, mut dropped) = (0, 0);
-        for counted in counted {
-            let row = counted.row();
-            if let Some(same) = known.find(&row) {
-                same.add(&row);
-            } else if added < room {
-                known.rows.push(row);
-                added += 1;
-            } else {
-                dropped += 1;
-            }
-        }
-        self.rows += added;
-        (added, dropped)
+impl Sleeping {
+    fn wait(&self, most: Duration) {
+        // Whoever looks a moment too early to see this looks again at its next decision.
+        self.asleep.store(true, Ordering::Relaxed);
+        let woken = lock(&self.woken);
+        let waited = self.wake.wait_timeout_while(woken, most, |woken| !*woken);
+        let (mut woken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *woken = false;
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        *lock(&self.woken) = true;
+        self.wake.notify_one();
     }
 }
 
-/// A subject is a keyed hash already: nobody can foretell where its rows are.
-const fn hash(subject: &SubjectId) -> u64 {
-    let [low, _] = subject.halves();
-    low
-}
-
-impl Rows {
-    /// The row of the same window and limit. One that was far from the end goes there: limits by the second leave many rows
-    /// behind that nobody asks for any more.
-    fn find(&mut self, row: &Row) -> Option<&mut Row> {
-        const NEAR: usize = 8;
-        let mut place = self.rows.iter().rposition(|other| other.is_same(row))?;
-        let last = self.rows.len() - 1;
-        if last - place >= NEAR {
-            self.rows.swap(place, last);
-            place = last;
-        }
-        self.rows.get_mut(place)
-    }
-}
-
-impl Counted {
-    fn row(&self) -> Row {
-        let window = self.period.clamp(SHORTEST_WINDOW, LONGEST_WINDOW);
-        let at = self.at.as_micros();
-        Row {
-            window_start: Timestamp::from_micros(at - at % window.as_micros()),
-            window,
-            limit: self.limit,
-            subject: self.subject,
-            requests: 1,
-            refused: u64::from(!self.allowed),
-            cost: if self.allowed { self.cost } else { 0 },
-            first: self.at,
-            last: self.at,
-        }
-    }
-}
-
-impl Row {
-    /// True if it is of the same window, limit and subject.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.window_start == other.window_start
-            && self.subject == other.subject
-            && self.window == other.window
-            && self.limit == other.limit
-    }
-
-    /// Takes `other` in, which is of the same window, limit and subject.
-    pub fn add(&mut self, other: &Self) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.refused = self.refused.saturating_add(other.refused);
-        self.cost = self.cost.saturating_add(other.cost);
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -267,57 +313,106 @@ mod tests {
     use super::*;
     use threshold_core::SubjectKind;
 
-    fn one(subject: u64, at: u64) -> Counted {
-        let subject = SubjectId::from_raw(SubjectKind::Address, [subject, !subject]);
-        let (period, at) = (Span::MINUTE, Timestamp::from_micros(at * 1_000_000));
-        Counted { limit: "api", period, subject, allowed: true, cost: 2, at }
+    fn subject(number: u64) -> SubjectId {
+        let hash = number.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        SubjectId::from_raw(SubjectKind::Address, [hash, !hash])
+    }
+
+    fn api(period: Span) -> Met {
+        Met { limit: Limit::new("api", Some(Layer::User), Span::MINUTE), who: 0, period, cost: 2 }
+    }
+
+    fn seconds(at: u64) -> Timestamp {
+        Timestamp::from_micros(at * 1_000_000)
+    }
+
+    /// A decision of `number` at so many seconds that met `met`, and was not counted by itself.
+    fn count(usage: &Usage, (number, at): (u64, u64), allowed: bool, met: &[Met]) {
+        let (at, subjects) = (seconds(at), &[subject(number)]);
+        usage.count(&Noted { at, allowed, times: 1, whole: None, subjects, met });
+    }
+
+    fn requests(drained: &Drained) -> u64 {
+        drained.rows.iter().map(|row| row.requests).sum()
     }
 
     #[test]
     fn requests_of_one_window_are_one_row() {
         let usage = Usage::new(100);
-        for (subject, at, allowed) in
+        for (number, at, allowed) in
             [(1, 60, true), (1, 119, true), (1, 90, false), (1, 120, true), (2, 60, true)]
         {
-            usage.count(&[Counted { allowed, ..one(subject, at) }]);
+            count(&usage, (number, at), allowed, &[api(Span::MINUTE)]);
         }
+        assert!(usage.is_empty(), "nobody has added up yet");
+        usage.gather();
         assert_eq!(usage.len(), 3);
         let mut drained = usage.drain();
         assert!(usage.is_empty() && drained.dropped == 0);
-        drained.rows.sort_by_key(|row| (row.subject, row.window_start));
-        let seconds = |at: Timestamp| at.as_micros() / 1_000_000;
+        drained.rows.sort_by_key(|row| (row.subject != subject(1), row.window_start));
         let told = |row: &Row| {
-            (
-                seconds(row.window_start),
-                row.requests,
-                row.refused,
-                row.cost,
-                seconds(row.first),
-                seconds(row.last),
-            )
+            let times = [row.window_start, row.first, row.last].map(|at| at.as_micros() / 1_000_000);
+            (times, row.requests, row.refused, row.cost)
         };
         let told: Vec<_> = drained.rows.iter().map(told).collect();
-        assert_eq!(told, [(60, 3, 1, 4, 60, 119), (120, 1, 0, 2, 120, 120), (60, 1, 0, 2, 60, 60)]);
+        assert_eq!(told, [([60, 60, 119], 3, 1, 4), ([120, 120, 120], 1, 0, 2), ([60, 60, 60], 1, 0, 2)]);
+        assert!(drained.rows.iter().all(|row| (row.limit, row.layer) == ("api", Some(Layer::User))));
+    }
+
+    #[test]
+    fn what_was_counted_of_somebody_is_forgotten_and_nothing_else() {
+        let usage = Usage::new(100);
+        let met = [api(Span::MINUTE), api(Span::HOUR)];
+        count(&usage, (1, 60), true, &met);
+        usage.gather();
+        count(&usage, (1, 120), true, &met);
+        count(&usage, (2, 60), true, &met);
+        assert_eq!((usage.forget(&subject(1)), usage.len()), (3, 2));
+        assert_eq!(usage.forget(&subject(1)), 0);
+        assert!(usage.drain().rows.iter().all(|row| row.subject == subject(2)));
     }
 
     #[test]
     fn windows_are_between_a_second_and_an_hour() {
         let usage = Usage::new(100);
-        usage.count(&[Counted { period: Span::DAY, ..one(1, 7_300) }]);
-        usage.count(&[Counted { period: Span::TICK, ..one(2, 7_300) }]);
+        count(&usage, (1, 7_300), true, &[api(Span::DAY)]);
+        count(&usage, (2, 7_300), true, &[api(Span::TICK)]);
         let mut rows = usage.drain().rows;
-        rows.sort_by_key(|row| row.subject);
-        assert_eq!((rows[0].window, rows[0].window_start.as_micros()), (Span::HOUR, 7_200_000_000));
-        assert_eq!((rows[1].window, rows[1].window_start.as_micros()), (Span::SECOND, 7_300_000_000));
+        rows.sort_by_key(|row| row.subject != subject(1));
+        assert_eq!((rows[0].window, rows[0].window_start), (Span::HOUR, seconds(7_200)));
+        assert_eq!((rows[1].window, rows[1].window_start), (Span::SECOND, seconds(7_300)));
+    }
+
+    #[test]
+    fn a_request_counts_once_for_the_first_subject_and_for_each_limit_for_its_own() {
+        let usage = Usage::new(100);
+        let tenant = SubjectId::from_raw(SubjectKind::Tenant, [7, 7]);
+        let of_tenant =
+            Met { limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE), who: 1, ..api(Span::MINUTE) };
+        let (subjects, met) = (&[subject(1), tenant], &[of_tenant, api(Span::MINUTE)]);
+        usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), subjects, met });
+        let mut rows: Vec<_> = usage
+            .drain()
+            .rows
+            .iter()
+            .map(|row| (row.limit, row.layer, row.subject, row.requests, row.cost))
+            .collect();
+        rows.sort_unstable_by_key(|(limit, ..)| *limit);
+        let wanted = [
+            (EVERY_REQUEST, None, subject(1), 5, 3),
+            ("api", Some(Layer::User), subject(1), 5, 2),
+            ("tenants", Some(Layer::Tenant), tenant, 5, 2),
+        ];
+        assert_eq!(rows, wanted);
     }
 
     #[test]
     fn rows_are_found_again_among_many_that_are_over() {
         let usage = Usage::new(1 << 12);
         for second in 0..1_000 {
-            let (api, whole) = (one(1, 36_000 + second), one(1, 36_000 + second));
-            let whole = Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, ..whole };
-            usage.count(&[whole, Counted { period: Span::SECOND, ..api }, api]);
+            let (subjects, met) = (&[subject(1)], &[api(Span::SECOND), api(Span::MINUTE)]);
+            let at = seconds(36_000 + second);
+            usage.count(&Noted { at, allowed: true, times: 1, whole: Some(1), subjects, met });
         }
         let Drained { rows, dropped } = usage.drain();
         let requests = |window: Span| -> Vec<u64> {
@@ -329,36 +424,108 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_as_dropped() {
+    fn what_finds_no_room_among_the_rows_is_counted_as_dropped() {
         let usage = Usage::new(64);
-        (0..10_000)
-            .for_each(|subject: u64| usage.count(&[one(subject.wrapping_mul(0x2545_f491_4f6c_dd1d), 60)]));
-        assert!(usage.len() <= usage.room());
-        let Drained { rows, dropped } = usage.drain();
-        assert_eq!(rows.len() as u64 + dropped, 10_000);
-        assert!(!rows.is_empty() && dropped > 0);
+        (0..10_000).for_each(|number| count(&usage, (number, 60), true, &[api(Span::MINUTE)]));
+        usage.gather();
+        assert_eq!(usage.len(), usage.room());
+        let drained = usage.drain();
+        assert_eq!((requests(&drained), drained.dropped), (64, 10_000 - 64));
         assert_eq!(usage.drain().dropped, 0, "told once");
     }
 
     #[test]
-    fn nothing_is_lost_between_counting_and_draining() {
-        let usage = Usage::new(1 << 16);
-        let drained = Mutex::new(0);
+    fn what_finds_no_room_in_a_ring_is_counted_as_dropped() {
+        let usage = Usage::new(1 << 12);
+        let met = [api(Span::MINUTE), api(Span::HOUR)];
+        (0..40_000).for_each(|number| count(&usage, (number % 100, 60), true, &met));
+        let drained = usage.drain();
+        assert_eq!(requests(&drained) + drained.dropped, 80_000);
+        assert!(requests(&drained) > 20_000 && drained.dropped > 20_000, "{}", drained.dropped);
+        count(&usage, (1, 60), true, &met);
+        let drained = usage.drain();
+        assert_eq!((requests(&drained), drained.dropped), (2, 0), "there is room again");
+    }
+
+    #[test]
+    fn what_is_handed_over_is_what_is_counted_however_large() {
+        let usage = Usage::new(1 << 12);
+        for cost in [0, 1, 2, 0xfffe, 0xffff, 0x1_0000, 1 << 40] {
+            for (whole, period) in [(None, Span::HOUR), (Some(cost), Span::MINUTE), (Some(1), Span::DAY)] {
+                for kind in SubjectKind::ALL {
+                    let subjects: Vec<SubjectId> =
+                        (0..40).map(|n| SubjectId::from_raw(kind, [cost ^ n, u64::MAX - n])).collect();
+                    let met: Vec<Met> = (0..40).map(|who| Met { who, cost, ..api(period) }).collect();
+                    let at = Timestamp::from_micros(1_700_000_000_000_000);
+                    usage.count(&Noted { at, allowed: true, times: 1, whole, subjects: &subjects, met: &met });
+                    let Drained { mut rows, dropped } = usage.drain();
+                    assert_eq!((rows.len(), dropped), (40 + usize::from(whole.is_some()), 0));
+                    if let Some(whole) = whole {
+                        let place = rows.iter().position(|row| row.layer.is_none()).unwrap();
+                        let row = rows.swap_remove(place);
+                        assert_eq!((row.cost, row.subject), (whole, subjects[0]));
+                    }
+                    assert!(rows.iter().all(|row| row.cost == cost && subjects.contains(&row.subject)));
+                    assert!(rows.iter().all(|row| row.window == period.min(Span::HOUR)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_without_a_ring_of_their_own_share_one() {
+        let usage = Usage::new(1 << 12);
+        let (ready, threads) = (std::sync::Barrier::new(RINGS + 9), RINGS + 9);
+        std::thread::scope(|scope| {
+            for thread in 0..threads as u64 {
+                let (usage, ready) = (&usage, &ready);
+                scope.spawn(move || {
+                    count(usage, (thread, 60), true, &[api(Span::MINUTE)]);
+                    // So that all of them are there at once.
+                    ready.wait();
+                    (0..99).for_each(|_| count(usage, (thread, 60), true, &[api(Span::MINUTE)]));
+                });
+            }
+        });
+        let drained = usage.drain();
+        assert_eq!((drained.rows.len(), requests(&drained), drained.dropped), (threads, threads as u64 * 100, 0));
+        // Those that ended have left theirs to others.
+        std::thread::scope(|scope| {
+            scope.spawn(|| count(&usage, (1, 60), true, &[api(Span::MINUTE)]));
+        });
+        assert_eq!((requests(&usage.drain()), lock(&usage.rings).len()), (1, RINGS));
+    }
+
+    #[test]
+    fn many_limits_of_one_decision_fit() {
+        let usage = Usage::new(1 << 12);
+        let met = vec![api(Span::MINUTE); threshold_core::MAX_STEPS];
+        (0..10).for_each(|number| count(&usage, (number, 60), true, &met));
+        let drained = usage.drain();
+        assert_eq!((requests(&drained), drained.dropped), (10 * met.len() as u64, 0));
+    }
+
+    #[test]
+    fn nothing_is_lost_or_counted_twice_whoever_adds_up_while_others_count() {
+        let (usage, sum) = (Usage::new(100), Mutex::new([0, 0]));
+        let take = || {
+            let drained = usage.drain();
+            let mut sum = sum.lock().unwrap();
+            *sum = [sum[0] + requests(&drained), sum[1] + drained.dropped];
+        };
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let usage = &usage;
                 scope.spawn(move || {
-                    (0..20_000).for_each(|n| usage.count(&[one(thread * 10 + n % 7, n % 300)]));
+                    for n in 0..20_000 {
+                        count(usage, (thread * 100 + n % 77, n % 300), true, &[api(Span::MINUTE)]);
+                    }
                 });
             }
-            scope.spawn(|| {
-                for _ in 0..200 {
-                    let rows = usage.drain().rows;
-                    *drained.lock().unwrap() += rows.iter().map(|row| row.requests).sum::<u64>();
-                }
-            });
+            scope.spawn(|| (0..200).for_each(|_| usage.gather()));
+            scope.spawn(|| (0..200).for_each(|_| take()));
         });
-        let rest: u64 = usage.drain().rows.iter().map(|row| row.requests).sum();
-        assert_eq!(*drained.lock().unwrap() + rest, 80_000);
+        take();
+        assert_eq!(sum.lock().unwrap().iter().sum::<u64>(), 80_000);
     }
 }

@@ -30,6 +30,9 @@ pub enum SubjectKind {
     Source,
     /// A device that an account was used on, by the token it was given.
     Device,
+    /// A key that a caller of the decision API, of RESP or of a proxy's rate limit service named: nobody that requests come
+    /// from.
+    Key,
 }
 
 /// Makes subject ids under one secret.
@@ -40,16 +43,6 @@ pub struct SubjectKey(crate::key::WordHasher);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no subject; write one as it is listed, such as address:0123456789abcdef0123456789abcdef")]
 pub struct SubjectIdError(String);
-
-const KINDS: [SubjectKind; 7] = [
-    SubjectKind::Address,
-    SubjectKind::User,
-    SubjectKind::NamedUser,
-    SubjectKind::Tenant,
-    SubjectKind::Account,
-    SubjectKind::Source,
-    SubjectKind::Device,
-];
 
 impl Secret {
     /// The maker of subject ids.
@@ -139,6 +132,18 @@ impl SubjectId {
 }
 
 impl SubjectKind {
+    /// All of them, each at its own number.
+    pub const ALL: [Self; 8] = [
+        Self::Address,
+        Self::User,
+        Self::NamedUser,
+        Self::Tenant,
+        Self::Account,
+        Self::Source,
+        Self::Device,
+        Self::Key,
+    ];
+
     /// The name, as ids are written with.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -150,6 +155,7 @@ impl SubjectKind {
             Self::Account => "account",
             Self::Source => "source",
             Self::Device => "device",
+            Self::Key => "key",
         }
     }
 }
@@ -173,7 +179,7 @@ impl FromStr for SubjectId {
     fn from_str(text: &str) -> Result<Self, SubjectIdError> {
         let wrong = || SubjectIdError(text.chars().take(80).collect());
         let (kind, hash) = text.split_once(':').ok_or_else(wrong)?;
-        let kind = KINDS.into_iter().find(|known| known.name() == kind).ok_or_else(wrong)?;
+        let kind = SubjectKind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(wrong)?;
         if hash.len() != 32 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(wrong());
         }
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn ids_are_read_as_they_are_written() {
         let key = Secret::new([7; 16]).subject_key();
-        for kind in KINDS {
+        for kind in SubjectKind::ALL {
             let id = key.id(kind, &Subject::new("alice"));
             assert_eq!(id.to_string().parse(), Ok(id), "{id}");
         }
@@ -232,7 +238,7 @@ mod tests {
     #[test]
     fn only_users_who_proved_it_and_addresses_can_be_sanctioned() {
         let can: Vec<_> =
-            KINDS.into_iter().filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned()).collect();
+            SubjectKind::ALL.into_iter().filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned()).collect();
         assert_eq!(can, [SubjectKind::Address, SubjectKind::User]);
     }
 }

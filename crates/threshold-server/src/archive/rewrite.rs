@@ -194,6 +194,7 @@ mod tests {
             window_start: Timestamp::from_micros(number),
             window: Span::MINUTE,
             limit: "api",
+            layer: None,
             subject: subject(number % 3),
             requests: number,
             refused: 1,

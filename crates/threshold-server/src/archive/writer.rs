@@ -14,6 +14,7 @@ use threshold::{Clock as _, Span, SystemClock, Timestamp, random_token};
 use tokio::sync::{Mutex, oneshot};
 
 use super::bucket::BucketPlace;
+use super::counting::Counting;
 use super::erase::{ErasedRows, Named};
 use super::events::{Events, Taken, Told};
 use super::folder::{EVENTS, Folder, Hour};
@@ -59,6 +60,7 @@ pub(crate) struct Archive {
     settings: Settings,
     moving: Arc<Mutex<()>>,
     thread: JoinHandle<()>,
+    counting: Counting,
 }
 
 /// What the thread is asked for.
@@ -114,9 +116,9 @@ impl Archive {
         let (events, breaker) = (Arc::clone(&writer.events), Arc::clone(&writer.breaker));
         let thread =
             std::thread::Builder::new().name("archive".to_owned()).spawn(move || writer.run(&listening));
-        let thread =
-            thread.map_err(|error| format!("--archive: no thread could be started: {error}; try again"))?;
-        Ok(Self { usage, events, upload, told: Arc::new(told), breaker, settings, moving, thread })
+        let failed = |error| format!("--archive: no thread could be started: {error}; try again");
+        let (thread, counting) = (thread.map_err(failed)?, Counting::start(&usage).map_err(failed)?);
+        Ok(Self { usage, events, upload, told: Arc::new(told), breaker, settings, moving, thread, counting })
     }
 
     /// For operators.
@@ -136,6 +138,7 @@ impl Archive {
 
     /// Writes what there is, and ends.
     pub(crate) fn stop(self) {
+        self.counting.stop();
         drop(self.told);
         // What it had to say is in the log.
         let _ = self.thread.join();
@@ -408,7 +411,8 @@ mod tests {
     use super::*;
     use crate::archive::{Reading, in_parts};
     use std::path::Path;
-    use threshold::usage::Counted;
+    use threshold::policy::Layer;
+    use threshold::usage::{Limit, Met, Noted};
     use threshold::{SubjectId, SubjectKind};
     use threshold_testkit::folder::Folder as Scratch;
 
@@ -425,14 +429,20 @@ mod tests {
         Writer::new(settings, &usage, (&Arc::new(Log::new(false)), &Arc::new(Health::default())))
     }
 
+    /// Counts one request of `subject` at `at`.
+    fn count_one(writer: &Writer, subject: SubjectId, at: Timestamp) {
+        let (limit, period) = (Limit::new("api", Some(Layer::User), Span::MINUTE), Span::MINUTE);
+        let (subjects, met) = (&[subject], &[Met { limit, who: 0, period, cost: 1 }]);
+        writer.usage.count(&Noted { at, allowed: true, times: 1, whole: None, subjects, met });
+    }
+
     /// Counts one request of each of so many clients, the first of which is called `from`.
     fn count(writer: &Writer, from: u64, clients: u64) {
         for client in from..from + clients {
             let hash =
                 [client.wrapping_mul(0x9e37_79b9_7f4a_7c15), client.wrapping_mul(0xd134_2543_de82_ef95)];
             let subject = SubjectId::from_raw(SubjectKind::Address, hash);
-            let (limit, period, at) = ("api", Span::MINUTE, Timestamp::from_micros(1_700_000_000_000_000));
-            writer.usage.count(&[Counted { limit, period, subject, allowed: true, cost: 1, at }]);
+            count_one(writer, subject, Timestamp::from_micros(1_700_000_000_000_000));
         }
     }
 
@@ -457,6 +467,7 @@ mod tests {
         let seconds = Span::from_secs;
         assert!(!writer.is_due(seconds(59)) && writer.is_due(seconds(60)));
         count(&writer, 0, 2_000);
+        writer.usage.gather();
         assert!(writer.usage.len() >= 1_600);
         assert!(!writer.is_due(seconds(5)) && writer.is_due(seconds(6)));
     }
@@ -485,14 +496,34 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_new_clients_is_archived_or_dropped_and_nothing_else() {
+        const THREADS: u64 = 4;
+        const EACH: u64 = 50_000;
+        let scratch = Scratch::new();
+        let mut writer = writer(&scratch, 1 << 10);
+        let counting = Counting::start(&writer.usage).unwrap();
+        std::thread::scope(|scope| {
+            let writer = &writer;
+            for thread in 0..THREADS {
+                scope.spawn(move || count(writer, thread * EACH, EACH));
+            }
+        });
+        counting.stop();
+        assert!(writer.usage.len() <= 1 << 10);
+        writer.gather();
+        writer.write(true);
+        let (kept, dropped) = archived(&writer);
+        assert_eq!((kept, kept + dropped), (1 << 10, THREADS * EACH));
+        assert_eq!(writer.health.readings(writer.clock.now()).archive_dropped, dropped);
+    }
+
+    #[test]
     fn rows_are_in_the_folder_of_the_hour_in_which_their_window_began() {
         let scratch = Scratch::new();
         let mut writer = writer(&scratch, 100);
         let subject = SubjectId::from_raw(SubjectKind::Address, [1, 2]);
         for at in [1_699_999_199, 1_699_999_200, 1_700_006_399] {
-            let at = Timestamp::from_micros(at * 1_000_000);
-            let (limit, period) = ("api", Span::MINUTE);
-            writer.usage.count(&[Counted { limit, period, subject, allowed: true, cost: 1, at }]);
+            count_one(&writer, subject, Timestamp::from_micros(at * 1_000_000));
         }
         writer.gather();
         writer.write(false);

@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 folder = sys.argv[1]
 files = sorted(glob.glob(f"{folder}/**/*.parquet", recursive=True))
 requests, events, details = 0, collections.Counter(), []
+rows_by_limit = collections.Counter()
 for file in files:
     table = parquet.read_table(file)
     if file.rsplit("/", 1)[1].startswith("events-"):
@@ -23,6 +24,9 @@ for file in files:
     else:
         rows = table.to_pylist()
         requests += sum(row["requests"] for row in rows if row["limit_id"] == "*")
+        for row in rows:
+            assert (row["layer"] is None) == (row["limit_id"] == "*"), row
+            rows_by_limit[f"{row['limit_id']} {row['layer'] or '-'} {row['subject'].split(':')[0]}"] += row["requests"]
 
 by_duckdb = 0
 if any("/events-" not in file for file in files):
@@ -37,6 +41,7 @@ strikes = [row for row in details if row["event"] == "abuse_escalation"]
 print(json.dumps({
     "files": len(files),
     "requests": requests,
+    "counts": rows_by_limit,
     "events": events,
     "limits": sorted({row["limit_id"] for row in strikes}),
     "subjects": len({row["subject"] for row in strikes}),

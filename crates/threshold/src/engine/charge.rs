@@ -167,12 +167,22 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let mut charging = self.charging(charges)?;
         charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
         self.count_charge(charging.asked.outcome.admitted(), charging.asked.outcome.source);
+        self.count_charges(&charging, charges);
         if !charging.asked.outcome.admitted()
             && let Some(gates) = charging.asked.close()
         {
             self.store.apply(&gates).await?;
         }
         Ok(charging.results(charges, Some(&Seals { keys: &self.subject_keys, numbers: &self.receipts })))
+    }
+
+    /// Counts those by limits of the policy. Rates of callers' own are left out: there is no end of those.
+    fn count_charges(&self, charging: &Charging, charges: &[Charge<'_>]) {
+        let limits = charging.steps.iter().zip(charges);
+        let limits = limits.filter(|(_, charge)| matches!(charge.by, Chosen::Limit(..)));
+        let id = |charge: &Charge<'_>| subject::key_id(self.subject_keys.current(), charge.key);
+        let named = limits.map(|(steps, charge)| (steps.clone(), id(charge)));
+        self.count_named((&charging.asked, charging.asked.outcome.admitted()), named);
     }
 
     /// Whether `charge` can be made, whatever is left.

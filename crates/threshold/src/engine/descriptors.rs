@@ -8,14 +8,14 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use threshold_core::{
     AlgorithmKind, Clock, Ledger, LimitError, MAX_STEPS, Rate, Retry, Source, Span, Store, StoreError,
-    Timestamp,
+    SubjectId, Timestamp,
 };
 
 use super::charge::{AdhocError, plan_adhoc};
 use super::decide::{Asked, Part, Quota};
 use super::rules::Rule;
 use super::select::{Plan, Request, Selecting, merge};
-use super::subject::descriptor;
+use super::subject::{descriptor, descriptor_id};
 use super::{Asking, Engine, State};
 use crate::policy::{Cost, Enforce};
 
@@ -77,11 +77,13 @@ enum Met {
     Free,
     Unlimited,
     Nothing,
-    /// These steps, which were asked or only looked at; and whether their limit came with the descriptor.
+    /// These steps, which were asked or only looked at; whether their limit came with the descriptor; and whom they are
+    /// counted for, if anybody counts.
     Limited {
         steps: Range<usize>,
         asked: bool,
         own: bool,
+        subject: Option<SubjectId>,
     },
 }
 
@@ -148,7 +150,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
         let done = *judged && looked.is_none() && (asked.outcome.admitted() || asked.close().is_none());
         if done {
-            self.count_charge(decision.allowed(), decision.source());
+            self.count_decided(decision);
         }
         Ok(done)
     }
@@ -177,8 +179,18 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if let Some(looked) = looked {
             looked.outcome = self.store.peek(&looked.plan.batch).await?;
         }
-        self.count_charge(decision.allowed(), decision.source());
+        self.count_decided(decision);
         Ok(())
+    }
+
+    /// Counts what was decided, if anybody counts.
+    #[inline]
+    fn count_decided(&self, decision: &DescriptorDecision) {
+        self.count_charge(decision.allowed(), decision.source());
+        if self.counts() {
+            let named = decision.met.iter().filter_map(Met::counted);
+            self.count_named((&decision.asked, decision.allowed()), named);
+        }
     }
 
     fn plan_descriptors(
@@ -202,9 +214,13 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 }
                 Found::Own(OwnLimit::Nothing) => decision.refuse(descriptor.hits.is_some()),
                 Found::None => Met::Free,
-                Found::Rule(rule) => decision.plan(descriptor, |plan, hits| {
-                    plan_rule((&state, rule), (domain, descriptor), (hits, now), plan)
-                })?,
+                Found::Rule(rule) => {
+                    let of = || self.described(rule, domain, descriptor);
+                    let add = |plan: &mut Plan, hits| {
+                        plan_rule((&state, rule), (domain, descriptor), (hits, now), plan)
+                    };
+                    decision.plan(descriptor, add)?.of(self.counts().then(of))
+                }
                 Found::Own(OwnLimit::Rate(rate, kind)) => decision.plan(descriptor, |plan, hits| {
                     let subject = descriptor_subject(domain, descriptor);
                     plan_adhoc(&self.secrets, (*rate, *kind), (&subject, hits), plan).map_err(Into::into)
@@ -213,6 +229,32 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             decision.met.push(met);
         }
         Ok(())
+    }
+}
+
+impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Whom `descriptor` is counted for.
+    fn described(&self, rule: &Rule, domain: &str, descriptor: &Descriptor<'_>) -> SubjectId {
+        let key = self.subject_keys.current();
+        descriptor_id(key, domain, descriptor.entries, rule.descriptor.as_deref())
+    }
+}
+
+impl Met {
+    /// The same, counted for `whom`.
+    fn of(self, whom: Option<SubjectId>) -> Self {
+        match self {
+            Self::Limited { steps, asked, own, .. } => Self::Limited { steps, asked, own, subject: whom },
+            other => other,
+        }
+    }
+
+    /// Which steps are counted, and for whom.
+    fn counted(&self) -> Option<(Range<usize>, SubjectId)> {
+        match self {
+            Self::Limited { steps, asked: true, subject, .. } => Some((steps.clone(), (*subject)?)),
+            _ => None,
+        }
     }
 }
 
@@ -303,7 +345,8 @@ impl DescriptorDecision {
         if steps.end >= MAX_STEPS {
             return Err(DescriptorError::TooMany);
         }
-        Ok(Met::Limited { steps, asked: descriptor.hits.is_some(), own: descriptor.own.is_some() })
+        let (asked, own) = (descriptor.hits.is_some(), descriptor.own.is_some());
+        Ok(Met::Limited { steps, asked, own, subject: None })
     }
 
     /// True if the call may go on.
@@ -332,8 +375,8 @@ impl DescriptorDecision {
             Met::Free => DescriptorStatus::Free,
             Met::Unlimited => DescriptorStatus::Unlimited,
             Met::Nothing => DescriptorStatus::Nothing,
-            Met::Limited { steps, asked: true, own } => status(&asked[steps.clone()], true, *own),
-            Met::Limited { steps, asked: false, own } => status(&looked[steps.clone()], false, *own),
+            Met::Limited { steps, asked: true, own, .. } => status(&asked[steps.clone()], true, *own),
+            Met::Limited { steps, asked: false, own, .. } => status(&looked[steps.clone()], false, *own),
         })
     }
 

@@ -47,7 +47,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let (state, asking) = (self.state.load(), Asking { facts, identity, extras });
         decision.begin(self.edge.now(), identity);
         if !self.arrive(&state, &asking, decision) {
-            return Ok(decision.allowed() && decision.delay().is_zero());
+            let passed = decision.allowed() && decision.delay().is_zero();
+            if passed {
+                self.count_run((&state, &asking), decision);
+            }
+            return Ok(passed);
         }
         let plan = &decision.inner.plan;
         // What is only observed is counted up to its limit and no further, which takes one at a time.
@@ -55,6 +59,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if !enforced || !plan.scaled.is_empty() || !decision.delay().is_zero() {
             return Ok(false);
         }
-        Ok(self.store.apply(&plan.batch).await?.admitted())
+        decision.inner.outcome = self.store.apply(&plan.batch).await?;
+        let passed = decision.inner.outcome.admitted();
+        if passed {
+            decision.at = decision.inner.outcome.at;
+            self.count_run((&state, &asking), decision);
+        }
+        Ok(passed)
     }
 }

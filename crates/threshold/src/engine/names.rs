@@ -10,6 +10,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use threshold_core::Rate;
 
 use crate::policy::Layer;
+use crate::usage;
 
 /// What a decision says of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +28,8 @@ pub(crate) struct About {
     pub(crate) bytes: bool,
     /// Whose fault it is when the limit is exceeded.
     pub(crate) blames: Blames,
+    /// What it is counted under.
+    pub(crate) counted: usage::Limit,
 }
 
 /// Whom a limit holds its refusals against.

@@ -122,7 +122,7 @@ fn counts_by(rule: &Rule, kind: SubjectKind) -> bool {
         SubjectKind::User | SubjectKind::NamedUser => &[Per::User],
         SubjectKind::Tenant => &[Per::Tenant],
         SubjectKind::Account => &[Per::Account],
-        SubjectKind::Source | SubjectKind::Device => &[],
+        SubjectKind::Source | SubjectKind::Device | SubjectKind::Key => &[],
     };
     rule.per.iter().any(|per| by.contains(per))
 }

@@ -1,12 +1,15 @@
 //! Record: a decision is counted, if anybody counts.
 
+use std::num::NonZeroU64;
+use std::ops::Range;
+
 use smallvec::SmallVec;
-use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
+use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey};
 
 use super::decide::{Asked, Decision, Part, Reason, Refused};
-use super::names::Blames;
+use super::names::{About, Blames};
 use super::select::Role;
-use super::subject::{Asker, SubjectKeys};
+use super::subject::Asker;
 use super::{Asking, Engine, Extras, State};
 use crate::event::shown_address;
 use crate::figures::{Blocked, Ending, Seen, Watcher};
@@ -14,30 +17,43 @@ use crate::identify::{Facts, Identity};
 use crate::policy::Layer;
 use crate::recent::{Note, Recent};
 use crate::route::Path;
-use crate::usage::{Counted, EVERY_REQUEST, LONGEST_WINDOW, Usage};
+use crate::usage::{Met, Noted, Usage};
 
-/// Who asks, as the ledger knows them: worked out when they are needed, and once.
-struct Names<'a> {
-    asker: Asker<'a>,
-    keys: &'a SubjectKeys,
-    ipv6_prefix: u8,
-    address: Option<SubjectId>,
+/// Whom a decision is about, as the ledger knows them and as far as its limits ask.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Whom {
+    /// A user who proved who it is, or else the address: others could make up a new name for each request.
     client: Option<SubjectId>,
+    address: Option<SubjectId>,
+    tenant: Option<SubjectId>,
 }
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
+    /// Works out whom the limits of `decision` are about, if anybody counts. Hashes take a while, and so does memory that
+    /// another processor has looked at: both are asked for here, where the decision waits for memory of its own.
+    #[inline]
+    pub(super) fn foresee_count(&self, asker: &Asker<'_>, decision: &mut Decision) {
+        let Some(usage) = &self.usage else { return };
+        usage.prepare();
+        let key = self.subject_keys.current();
+        let mut whom = Whom::new(asker, key);
+        let planned = decision.edge.plan.steps.iter().chain(&decision.inner.plan.steps);
+        planned.for_each(|planned| whom.learn(planned.about, asker, key));
+        decision.whom = whom;
+    }
+
     /// Counts what was decided, if anybody counts.
     #[inline]
     pub(super) fn record(&self, state: &State, asking: &Asking<'_>, decision: &Decision) {
-        if let Some(usage) = &self.usage {
-            self.count(usage, (state, asking), decision);
-        }
         let ending = decision.ending();
         if let Some(recent) = &self.recent {
             remember(recent, (state, asking), decision);
         }
         if let Some(figures) = &self.figures {
             figures.count(ending, decision.source());
+        }
+        if let Some(usage) = &self.usage {
+            self.count(usage, (state, asking), decision, NonZeroU64::MIN);
         }
         let watcher = self.watcher.as_deref().filter(|watcher| watcher.wants(ending));
         if watcher.is_some() || (ending.is_refusal() && self.figures.is_some()) {
@@ -103,26 +119,76 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
-    fn count(&self, usage: &Usage, (state, asking): (&State, &Asking<'_>), decision: &Decision) {
-        let mut names = Names {
-            asker: self.asker(state, asking),
-            keys: &self.subject_keys,
-            ipv6_prefix: state.rules.frame.ipv6_prefix,
-            address: None,
-            client: None,
+    /// Counts what was decided about `times` like requests at once.
+    #[inline]
+    fn count(
+        &self,
+        usage: &Usage,
+        (state, asking): (&State, &Asking<'_>),
+        decision: &Decision,
+        times: NonZeroU64,
+    ) {
+        let whom = match decision.whom {
+            // It was refused before any limit was asked.
+            Whom { client: None, .. } => Whom::new(&self.asker(state, asking), self.subject_keys.current()),
+            known => known,
         };
-        let (allowed, at) = (decision.allowed(), decision.at);
-        let cost = asking.extras.cost.map_or(1, std::num::NonZeroU64::get);
-        let subject = names.client();
-        let whole = Counted { limit: EVERY_REQUEST, period: LONGEST_WINDOW, subject, allowed, cost, at };
-        let mut counted: SmallVec<[Counted; 8]> = SmallVec::from_elem(whole, 1);
+        let mut ids: SmallVec<[SubjectId; 3]> = whom.client.into_iter().collect();
+        let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
-            let subject = names.of(about.blames, about.layer);
-            let (limit, period, cost) = (about.limit, step.algorithm.period(), step.action.cost());
-            counted.push(Counted { limit, period, subject, allowed, cost, at });
+            let who = whom.of(about).map_or(0, |id| place(&mut ids, id));
+            let (period, cost) = (step.algorithm.period(), step.action.cost());
+            met.push(Met { limit: about.counted, who, period, cost });
         }
-        usage.count(&counted);
+        let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
+        usage.count(&Noted {
+            at: decision.at,
+            allowed: decision.allowed(),
+            times: u32::try_from(times.get()).unwrap_or(u32::MAX),
+            whole: Some(cost),
+            subjects: &ids,
+            met: &met,
+        });
+    }
+
+    /// Counts a run of messages that passed as one, if anybody counts.
+    pub(super) fn count_run(&self, of: (&State, &Asking<'_>), decision: &Decision) {
+        if let Some(usage) = &self.usage {
+            let times = of.1.extras.message.and_then(|message| message.count);
+            self.count(usage, of, decision, times.unwrap_or(NonZeroU64::MIN));
+        }
+    }
+
+    /// Counts what limits of the policy were asked about keys that callers named, if anybody counts: which steps of `asked`
+    /// are whose. Those are no requests: nothing else is known of them.
+    pub(super) fn count_named(
+        &self,
+        (asked, allowed): (&Asked, bool),
+        named: impl Iterator<Item = (Range<usize>, SubjectId)>,
+    ) {
+        let Some(usage) = &self.usage else { return };
+        let parts: SmallVec<[Part<'_>; 4]> = asked.parts().collect();
+        let (mut subjects, mut met) = (SmallVec::<[SubjectId; 4]>::new(), SmallVec::<[Met; 4]>::new());
+        for (steps, subject) in named {
+            // Fewer than a batch has steps.
+            let who = subjects.len() as u16;
+            subjects.push(subject);
+            for part in parts.get(steps).into_iter().flatten().filter(|part| part.is_limit()) {
+                let (limit, step) = (part.planned.about.counted, part.step);
+                let (period, cost) = (step.algorithm.period(), step.action.cost());
+                met.push(Met { limit, who, period, cost });
+            }
+        }
+        if !met.is_empty() {
+            let (at, whole) = (asked.outcome.at, None);
+            usage.count(&Noted { at, allowed, times: 1, whole, subjects: &subjects, met: &met });
+        }
+    }
+
+    /// True if somebody counts whom callers name.
+    pub(super) const fn counts(&self) -> bool {
+        self.usage.is_some()
     }
 }
 
@@ -184,32 +250,62 @@ impl Decision {
     }
 }
 
-impl Names<'_> {
-    fn address(&mut self) -> SubjectId {
-        let Self { asker, keys, .. } = self;
-        *self.address.get_or_insert_with(|| asker.address_id(keys.current()))
+impl Whom {
+    #[inline]
+    fn new(asker: &Asker<'_>, key: &SubjectKey) -> Self {
+        let user = asker.user_id(key);
+        let address = if user.is_some() { None } else { Some(asker.address_id(key)) };
+        Self { client: user.or(address), address, tenant: None }
     }
 
-    /// A user who proved who it is, or else the address: others could make up a new name for each request.
-    fn client(&mut self) -> SubjectId {
-        if let Some(client) = self.client {
-            return client;
+    /// Works out whom a limit counts by.
+    #[inline]
+    fn learn(&mut self, about: &About, asker: &Asker<'_>, key: &SubjectKey) {
+        match about.counts_by() {
+            CountsBy::Address if self.address.is_none() => self.address = Some(asker.address_id(key)),
+            CountsBy::Tenant if self.tenant.is_none() => self.tenant = asker.tenant_id(key),
+            _ => {}
         }
-        let user = self.asker.user_id(self.keys.current());
-        let client = user.unwrap_or_else(|| self.address());
-        *self.client.insert(client)
     }
 
-    /// Whom a limit counts by, as far as that has a name.
-    fn of(&mut self, blames: Blames, layer: Layer) -> SubjectId {
-        match (blames, layer, self.asker.tenant()) {
-            (Blames::Address, ..) | (_, Layer::Edge, _) => self.address(),
-            (Blames::Nobody, Layer::Tenant, Some(tenant)) => {
-                self.keys.current_subjects(self.ipv6_prefix).tenant(tenant)
-            }
-            _ => self.client(),
+    /// Whom a limit counts by, as far as that has a name; the client where it has none.
+    #[inline]
+    fn of(&self, about: &About) -> Option<SubjectId> {
+        match about.counts_by() {
+            CountsBy::Address => self.address,
+            CountsBy::Tenant => self.tenant,
+            CountsBy::Client => None,
         }
     }
+}
+
+/// Whom a limit is counted for.
+enum CountsBy {
+    Client,
+    Address,
+    Tenant,
+}
+
+impl About {
+    #[inline]
+    const fn counts_by(&self) -> CountsBy {
+        match (self.blames, self.layer) {
+            (Blames::Address, _) | (_, Layer::Edge) => CountsBy::Address,
+            (Blames::Nobody, Layer::Tenant) => CountsBy::Tenant,
+            _ => CountsBy::Client,
+        }
+    }
+}
+
+/// The place of `id` among `ids`, where it is from now on.
+#[inline]
+fn place(ids: &mut SmallVec<[SubjectId; 3]>, id: SubjectId) -> u16 {
+    let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+        ids.push(id);
+        ids.len() - 1
+    });
+    // Three at most.
+    place as u16
 }
 
 impl Part<'_> {

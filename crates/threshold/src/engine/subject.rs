@@ -108,6 +108,12 @@ impl Subjects {
         self.id(SubjectKind::Tenant, &[(Mark::Tenant, tenant.as_bytes())])
     }
 
+    /// A key that a caller names, whatever limit it is charged by.
+    #[must_use]
+    pub fn key(&self, key: &str) -> SubjectId {
+        key_id(&self.key, key)
+    }
+
     /// An account, in its [one spelling](crate::identify::fold_account).
     #[must_use]
     pub fn account(&self, folded: &str) -> SubjectId {
@@ -338,6 +344,12 @@ impl<'a> Asker<'a> {
         Some(naming.with(Mark::None as u8, user.as_bytes()))
     }
 
+    /// The tenant that it belongs to, as ledgers know it.
+    pub(crate) fn tenant_id(&self, key: &SubjectKey) -> Option<SubjectId> {
+        let naming = key.begin().with(Mark::Tenant as u8, self.tenant?.as_bytes());
+        Some(naming.id(SubjectKind::Tenant))
+    }
+
     /// Everybody that it is, as overrides name them.
     #[cold]
     pub(crate) fn ids(&self, keys: &SubjectKeys) -> SmallVec<[SubjectId; 4]> {
@@ -422,6 +434,23 @@ pub(crate) fn descriptor(
             None => subject.push_marked(Mark::None as u8, value.as_bytes()),
         }
     }
+}
+
+/// Whom a caller names by `name`, as it is counted.
+pub(crate) fn key_id(key: &SubjectKey, name: &str) -> SubjectId {
+    key.begin().with(Mark::Key as u8, name.as_bytes()).id(SubjectKind::Key)
+}
+
+/// A descriptor, as it is counted: all that count together are one.
+pub(crate) fn descriptor_id(
+    key: &SubjectKey,
+    domain: &str,
+    entries: &[(&str, &str)],
+    rule: Option<&DescriptorRule>,
+) -> SubjectId {
+    let mut subject = Subject::default();
+    descriptor(domain, entries, rule, &mut subject);
+    key.id(SubjectKind::Key, &subject)
 }
 
 /// Whom a caller names by `key` under a rate of its own.

@@ -1,11 +1,14 @@
 //! What is counted of decisions, for an archive.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use threshold::engine::Subjects;
+use threshold::engine::{Charge, Chosen, Descriptor, Extras, Subjects};
+use threshold::policy::Layer;
 use threshold::usage::{EVERY_REQUEST, Usage};
-use threshold::{Span, SubjectId};
+use threshold::{AlgorithmKind, Span, SubjectId, SubjectKind};
 
 use super::common::{Ask, IDENTITY, Service, secrets};
 
@@ -87,6 +90,12 @@ async fn each_limit_counts_whom_it_is_about_and_the_request_counts_once() {
         (("users", nine), (3, 0, 3)),
     ]);
     assert_eq!(counted, wanted);
+    service.drain(&upload, 1).await;
+    let mut layers: Vec<_> = usage.drain().rows.iter().map(|row| (row.limit, row.layer)).collect();
+    layers.sort_unstable_by_key(|(limit, _)| *limit);
+    let of = [Layer::Edge, Layer::Tenant, Layer::Endpoint, Layer::User].map(Some);
+    let wanted = ["edge", "tenants", "uploads", "users"].into_iter().zip(of);
+    assert_eq!(layers, std::iter::once((EVERY_REQUEST, None)).chain(wanted).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -122,4 +131,107 @@ async fn rows_have_the_windows_of_their_limits() {
         assert_eq!(start.as_micros() % row.window.as_micros(), 0);
         assert!(start <= row.first && row.first <= row.last && row.last < start.plus(row.window));
     }
+}
+
+/// The same policy with limits that callers charge by name, and by descriptors.
+fn named_service() -> (Service, Arc<Usage>) {
+    let usage = Arc::new(Usage::new(1 << 10));
+    let more = "[[limit]]\nid = \"calls\"\nlayer = \"user\"\nrate = \"3/min\"\n\
+                [[limit]]\nid = \"path\"\nlayer = \"endpoint\"\ndomain = \"edge\"\ndescriptor = [\"path\"]\n\
+                rate = \"2/hour\"\n";
+    let Service { engine, clock } = Service::new(&format!("{IDENTITY}{more}"));
+    (Service { engine: engine.tracking(Arc::clone(&usage)), clock }, usage)
+}
+
+#[tokio::test]
+async fn charges_by_limits_of_the_policy_are_counted_for_their_keys_and_rates_of_callers_are_not() {
+    let (service, usage) = named_service();
+    let cost = NonZeroU64::new(2).expect("at least 1");
+    let by_limit = |key| Charge { by: Chosen::Limit("calls", None), key, cost };
+    let rate = Chosen::Rate("9/min".parse().expect("a rate"), AlgorithmKind::TokenBucket);
+    for _ in 0..2 {
+        let both = [by_limit("alice"), Charge { by: rate, key: "alice", cost }];
+        service.engine.charge(&both).await.expect("a decision");
+    }
+    service.engine.charge(&[by_limit("bob")]).await.expect("a decision");
+    service.engine.peek_charges(&[by_limit("bob")]).await.expect("a decision");
+    let wanted = [("alice", (2, 1, 2)), ("bob", (1, 0, 2))];
+    assert_eq!(
+        counted(&usage),
+        wanted.map(|(key, counts)| (("calls", subjects().key(key)), counts)).into_iter().collect()
+    );
+}
+
+#[tokio::test]
+async fn descriptors_are_counted_for_what_they_count_by() {
+    let (service, usage) = named_service();
+    let paths = [[("path", "/a")], [("path", "/b")], [("other", "/c")]];
+    let [a, b, other] = &paths;
+    let hits = Some(NonZeroU64::MIN);
+    let described = |entries| Descriptor { entries, hits, own: None };
+    let looked = Descriptor { entries: b, hits: None, own: None };
+    for call in [&[described(a), described(b)][..], &[described(a), looked], &[described(a), described(other)]] {
+        service.engine.rate_limit("edge", call).await.expect("a decision");
+    }
+    let drained = usage.drain();
+    let mut counts: Vec<_> = drained.rows.iter().map(|row| (row.requests, row.refused, row.cost)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(1, 0, 1), (3, 1, 2)]);
+    assert!(drained.rows.iter().all(|row| (row.limit, row.layer) == ("path", Some(Layer::Endpoint))));
+    assert!(drained.rows.iter().all(|row| row.subject.kind() == SubjectKind::Key));
+}
+
+#[test]
+fn what_many_threads_ask_is_what_is_counted() {
+    const THREADS: u64 = 6;
+    const EACH: u64 = 4_000;
+    let (service, usage) = service();
+    // What every client knows of its own: how often it asked, and how often that was refused.
+    let log = Mutex::new(BTreeMap::<SubjectId, (u64, u64)>::new());
+    let (done, kept) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (service, log) = (&service, &log);
+                scope.spawn(move || {
+                    let mut own = BTreeMap::<SubjectId, (u64, u64)>::new();
+                    for number in 0..EACH {
+                        // Some clients are on several threads.
+                        let from = format!("192.0.2.{}", (number + thread) % 40 + 1);
+                        let ask = Ask::get("/").from(&from);
+                        let facts = ask.facts();
+                        let identity = service.engine.identify(&facts);
+                        let decision = service.engine.decide_now(&facts, &identity, Extras::default());
+                        let (asked, refused) = own.entry(address(&from)).or_default();
+                        *asked += 1;
+                        *refused += u64::from(!decision.allowed());
+                    }
+                    let mut log = log.lock().expect("nobody panicked");
+                    for (who, (asked, refused)) in own {
+                        let sum = log.entry(who).or_default();
+                        *sum = (sum.0 + asked, sum.1 + refused);
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                usage.gather();
+                kept.lock().expect("nobody panicked").push(usage.drain());
+            }
+        });
+        asking.into_iter().for_each(|thread| thread.join().expect("it did not panic"));
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut kept = kept.into_inner().expect("nobody panicked");
+    kept.push(usage.drain());
+    assert_eq!(kept.iter().map(|drained| drained.dropped).sum::<u64>(), 0, "there was room for all of it");
+    let mut found = BTreeMap::<SubjectId, (u64, u64)>::new();
+    for row in kept.iter().flat_map(|drained| &drained.rows).filter(|row| row.limit == EVERY_REQUEST) {
+        let sum = found.entry(row.subject).or_default();
+        *sum = (sum.0 + row.requests, sum.1 + row.refused);
+    }
+    let log = log.into_inner().expect("nobody panicked");
+    assert_eq!(log.values().map(|(asked, _)| asked).sum::<u64>(), THREADS * EACH);
+    assert_eq!(found, log);
 }

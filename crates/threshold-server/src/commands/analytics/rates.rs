@@ -162,6 +162,7 @@ mod tests {
                     window_start: start,
                     window: Span::HOUR,
                     limit: "api",
+                    layer: None,
                     subject: SubjectId::from_raw(
                         SubjectKind::Address,
                         [client, client.wrapping_mul(0x9e37_79b9_7f4a_7c15)],

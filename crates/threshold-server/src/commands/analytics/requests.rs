@@ -89,6 +89,7 @@ fn document(entry: &Entry) -> Value {
     json!({
         "client_id": entry.subject.to_string(),
         "endpoint": &*entry.limit,
+        "layer": entry.layer.as_deref(),
         "timestamp": entry.last.to_string(),
         "window_start": entry.window_start.to_string(),
         "window_seconds": entry.window.as_secs_ceil(),

@@ -20,6 +20,7 @@ pub(super) const fn kind_number(kind: SubjectKind) -> u8 {
         SubjectKind::Account => 4,
         SubjectKind::Source => 5,
         SubjectKind::Device => 6,
+        SubjectKind::Key => 7,
     }
 }
 

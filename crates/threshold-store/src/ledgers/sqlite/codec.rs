@@ -13,7 +13,7 @@ use threshold_core::{Rate, Span, SubjectId, SubjectKind, Timestamp};
 pub(super) struct Col<T>(pub(super) T);
 
 /// What each kind is written as; the numbers stay what they are for as long as there are files.
-const SUBJECTS: [(SubjectKind, u8); 7] = [
+const SUBJECTS: [(SubjectKind, u8); 8] = [
     (SubjectKind::Address, 0),
     (SubjectKind::User, 1),
     (SubjectKind::NamedUser, 2),
@@ -21,6 +21,7 @@ const SUBJECTS: [(SubjectKind, u8); 7] = [
     (SubjectKind::Account, 4),
     (SubjectKind::Source, 5),
     (SubjectKind::Device, 6),
+    (SubjectKind::Key, 7),
 ];
 const SANCTIONS: [(SanctionKind, u8); 3] =
     [(SanctionKind::Cooldown, 0), (SanctionKind::Shadow, 1), (SanctionKind::Ban, 2)];

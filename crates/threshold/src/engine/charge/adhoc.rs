@@ -18,6 +18,7 @@ use crate::engine::rules::{Keys, Secrets};
 use crate::engine::select::{Plan, Planned, Role};
 use crate::engine::subject::adhoc;
 use crate::policy::Layer;
+use crate::usage;
 
 /// The name of limits that are nobody's but the caller's.
 const ADHOC: &str = "adhoc";
@@ -223,6 +224,7 @@ fn about() -> &'static About {
         silent: false,
         bytes: false,
         blames: Blames::Nobody,
+        counted: usage::Limit::new(ADHOC, None, Span::SECOND),
     });
     &ABOUT
 }

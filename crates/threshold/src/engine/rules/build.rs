@@ -25,6 +25,7 @@ use crate::policy::{
     Placed, Policy, UNMATCHED,
 };
 use crate::route::{RouteError, Routes};
+use crate::usage;
 
 /// A policy that cannot be made ready, though it reads well.
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +172,7 @@ impl Frame {
             silent: limit.silent,
             bytes: cost == Cost::Bytes,
             blames: blames(limit),
+            counted: usage::Limit::new(lasting(id.as_str()), Some(limit.layer.value), algorithm.period()),
         };
         let least = if let Cost::Each(each) = cost { each.get() } else { 1 };
         let scaled = if about.blames == Blames::Nobody { None } else { self.scale(rate, kind, least) };

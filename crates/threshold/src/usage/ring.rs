@@ -1,0 +1,281 @@
+//! Rings: what the decisions of one thread hand over to the one that adds up, in memory of a fixed size.
+//!
+//! One thread writes and one reads, and neither waits for the other: both only load and store. A lock would do it as well,
+//! but its atomic exchange waits for all that the decision has stored before, which is most of what it would cost.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use threshold_core::{MAX_STEPS, Span, SubjectId, SubjectKind, Timestamp};
+
+use super::block::{Block, Given};
+use super::{Met, Noted};
+
+/// How many words a ring has: 1 MiB. A decision over four layers takes 14 of them.
+const WORDS: usize = 1 << 17;
+const MASK: u64 = WORDS as u64 - 1;
+/// The words that are touched before a decision is made: each is in another line than the one before.
+const AHEAD: [u64; 3] = [0, 8, 16];
+/// The kinds of so many subjects are in one word.
+const KINDS: usize = 16;
+// One decision fits, whatever it meets.
+const _: () = assert!(3 + 3 * MAX_STEPS + 3 * MAX_STEPS < WORDS / 4);
+const _: () = assert!(MAX_STEPS <= 1 << 12 && SubjectKind::ALL.len() <= 16);
+
+/// The words between two threads. What each of them writes is in lines of memory of its own.
+pub(super) struct Ring {
+    words: Box<[AtomicU64]>,
+    /// True while some thread writes here, and no other may.
+    claimed: AtomicBool,
+    writer: Writer,
+    reader: Reader,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Writer {
+    /// How many words were ever written.
+    tail: AtomicU64,
+    /// How many of them were read, as far as the writer knows.
+    read: AtomicU64,
+    /// Counts for which there was no room, since ever.
+    dropped: AtomicU64,
+}
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Reader {
+    /// How many words were ever read.
+    head: AtomicU64,
+    /// How much of what was dropped has been told.
+    told: AtomicU64,
+}
+
+/// What a decision came to, and how many words of what kind follow, as one word.
+#[derive(Clone, Copy)]
+struct Head(u64);
+
+/// A limit that was met, as one word; its cost and its period follow where they are not the usual.
+#[derive(Clone, Copy)]
+struct Brief(u64);
+
+impl Ring {
+    pub(super) fn new() -> Self {
+        Self {
+            words: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
+            claimed: AtomicBool::new(false),
+            writer: Writer::default(),
+            reader: Reader::default(),
+        }
+    }
+
+    /// True if nobody else writes here from now on.
+    pub(super) fn claim(&self) -> bool {
+        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Another may write here. What the last one has written is seen by the next.
+    pub(super) fn release(&self) {
+        self.claimed.store(false, Ordering::Release);
+    }
+
+    /// Writes down one decision, or counts it as dropped. True if the ring is half full, so that somebody should read. Only
+    /// for who has [claimed](Self::claim) it.
+    #[inline]
+    pub(super) fn write(&self, noted: &Noted<'_>) -> bool {
+        let writer = &self.writer;
+        let tail = writer.tail.load(Ordering::Relaxed);
+        let mut used = tail - writer.read.load(Ordering::Relaxed);
+        if used >= WORDS as u64 / 2 {
+            used = self.look(tail);
+            if used + Head::most_words(noted) > WORDS as u64 {
+                writer.dropped.store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
+                return true;
+            }
+        }
+        let mut place = tail;
+        let mut put = |word: u64| {
+            self.words[(place & MASK) as usize].store(word, Ordering::Relaxed);
+            place += 1;
+        };
+        put(noted.at.as_micros());
+        put(Head::new(noted).0);
+        if let Some(cost) = noted.whole.filter(|cost| *cost != 1) {
+            put(cost);
+        }
+        for subjects in noted.subjects.chunks(KINDS) {
+            put(subjects.iter().rev().fold(0, |kinds, subject| kinds << 4 | subject.kind() as u64));
+            for [low, high] in subjects.iter().map(SubjectId::halves) {
+                put(low);
+                put(high);
+            }
+        }
+        for met in noted.met {
+            let brief = Brief::new(met);
+            put(brief.0);
+            if brief.has_cost() {
+                put(met.cost);
+            }
+            if brief.has_period() {
+                put(met.period.as_micros());
+            }
+        }
+        writer.tail.store(place, Ordering::Release);
+        used >= WORDS as u64 / 2
+    }
+
+    /// Writes something where the next decisions will be, which nobody reads before those: the lines of memory come here from
+    /// the reader's processor, and the decision that writes them need not wait. Only for who has [claimed](Self::claim) it.
+    #[inline]
+    pub(super) fn touch(&self) {
+        let writer = &self.writer;
+        let tail = writer.tail.load(Ordering::Relaxed);
+        if tail - writer.read.load(Ordering::Relaxed) < WORDS as u64 / 2 {
+            for ahead in AHEAD {
+                self.words[((tail + ahead) & MASK) as usize].store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How many words are written and not read, as of now.
+    #[cold]
+    fn look(&self, tail: u64) -> u64 {
+        let read = self.reader.head.load(Ordering::Acquire);
+        self.writer.read.store(read, Ordering::Relaxed);
+        tail - read
+    }
+
+    /// How many words were ever written.
+    pub(super) fn written(&self) -> u64 {
+        self.writer.tail.load(Ordering::Acquire)
+    }
+
+    /// Reads on, up to word `until` or as much as fits into `block`; false if there was nothing. Only for one thread at a
+    /// time.
+    pub(super) fn read(&self, until: u64, block: &mut Block) -> bool {
+        let begun = self.reader.head.load(Ordering::Relaxed);
+        let mut reading = Reading { ring: self, place: begun };
+        while reading.place < until && block.has_room() {
+            reading.decision(block);
+        }
+        self.reader.head.store(reading.place, Ordering::Release);
+        reading.place > begun
+    }
+
+    /// How many counts found no room since the last time. Only for one thread at a time.
+    pub(super) fn dropped(&self) -> u64 {
+        let dropped = self.writer.dropped.load(Ordering::Relaxed);
+        let told = self.reader.told.load(Ordering::Relaxed);
+        self.reader.told.store(dropped, Ordering::Relaxed);
+        dropped - told
+    }
+}
+
+/// Somewhere in a ring.
+struct Reading<'a> {
+    ring: &'a Ring,
+    place: u64,
+}
+
+impl Reading<'_> {
+    fn next(&mut self) -> u64 {
+        let word = self.ring.words[(self.place & MASK) as usize].load(Ordering::Relaxed);
+        self.place += 1;
+        word
+    }
+
+    fn decision(&mut self, block: &mut Block) {
+        let (at, head) = (Timestamp::from_micros(self.next()), Head(self.next()));
+        let whole = head.is_whole().then(|| if head.has_cost() { self.next() } else { 1 });
+        let mut left = head.subjects();
+        while left > 0 {
+            let mut kinds = self.next();
+            for _ in 0..left.min(KINDS) {
+                let kind = SubjectKind::ALL[(kinds & 15) as usize % SubjectKind::ALL.len()];
+                kinds >>= 4;
+                let hash = [self.next(), self.next()];
+                block.push_subject(SubjectId::from_raw(kind, hash));
+            }
+            left = left.saturating_sub(KINDS);
+        }
+        for _ in 0..head.mets() {
+            let brief = Brief(self.next());
+            let cost = if brief.has_cost() { self.next() } else { brief.cost() };
+            let period = if brief.has_period() { Some(Span::from_micros(self.next())) } else { None };
+            block.push_met(Given { limit: brief.limit(), who: brief.who(), period, cost });
+        }
+        block.push((at, head.is_allowed(), head.times()), whole, (head.subjects(), head.mets()));
+    }
+}
+
+/// Bit 0: allowed; 1: a whole request; 2: its cost follows; 4 to 17: how many limits; 18 to 31: how many subjects; from 32 on:
+/// how many times.
+impl Head {
+    /// No more words than these for one decision.
+    const fn most_words(noted: &Noted<'_>) -> u64 {
+        (3 + 3 * noted.subjects.len() + 3 * noted.met.len()) as u64
+    }
+
+    #[inline]
+    fn new(noted: &Noted<'_>) -> Self {
+        let costs = noted.whole.is_some_and(|cost| cost != 1);
+        let flags = u64::from(noted.allowed) | u64::from(noted.whole.is_some()) << 1 | u64::from(costs) << 2;
+        let (mets, subjects) = (noted.met.len() as u64, noted.subjects.len() as u64);
+        Self(flags | mets << 4 | subjects << 18 | u64::from(noted.times) << 32)
+    }
+
+    const fn is_allowed(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    const fn is_whole(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    const fn has_cost(self) -> bool {
+        self.0 & 4 != 0
+    }
+
+    const fn mets(self) -> usize {
+        (self.0 >> 4 & 0x3fff) as usize
+    }
+
+    const fn subjects(self) -> usize {
+        (self.0 >> 18 & 0x3fff) as usize
+    }
+
+    const fn times(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// Bits 0 to 15: the cost, or that it follows; 16: the period follows; 17 to 30: who; from 32 on: the limit.
+impl Brief {
+    const COST_FOLLOWS: u64 = 0xffff;
+
+    #[inline]
+    fn new(met: &Met) -> Self {
+        let period = u64::from(met.period != met.limit.period());
+        let cost = met.cost.min(Self::COST_FOLLOWS);
+        Self(cost | period << 16 | u64::from(met.who & 0x3fff) << 17 | u64::from(met.limit.number()) << 32)
+    }
+
+    const fn has_cost(self) -> bool {
+        self.0 & Self::COST_FOLLOWS == Self::COST_FOLLOWS
+    }
+
+    const fn cost(self) -> u64 {
+        self.0 & Self::COST_FOLLOWS
+    }
+
+    const fn has_period(self) -> bool {
+        self.0 & 1 << 16 != 0
+    }
+
+    const fn who(self) -> u16 {
+        (self.0 >> 17 & 0x3fff) as u16
+    }
+
+    const fn limit(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
