@@ -213,8 +213,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { watcher: Some(watcher), ..self }
     }
 
-    /// The same engine with room in memory for `subjects` of each kind that something is held against; 2¹⁹ unless told.
-    /// Where there are more, sanctions are kept before all else, and what is not kept is still in the ledger.
+    /// The same engine with room for `subjects` of each kind with a standing (2¹⁹ unless told): sanctions are kept first.
     #[must_use]
     pub fn remembering(self, subjects: usize) -> Self {
         Self { standings: Standings::new(subjects), ..self }

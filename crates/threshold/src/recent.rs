@@ -116,6 +116,14 @@ impl Recent {
         }
     }
 
+    /// Remembers nothing of what was asked before: somebody is to be forgotten, and no name here is a hash.
+    pub(crate) fn forget(&self) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.bytes.clear();
+        ring.lengths.clear();
+        ring.scratch.clear();
+    }
+
     /// Counts one that is not remembered.
     #[inline]
     pub(crate) fn skip(&self) {

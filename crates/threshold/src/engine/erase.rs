@@ -113,6 +113,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         if let Some(usage) = &self.usage {
             usage.forget(&subject);
         }
+        if let Some(recent) = &self.recent {
+            recent.forget();
+        }
         if let Some(figures) = &self.figures {
             let is_tenant = |name: &str| self.all_subjects().any(|names| names.tenant(name) == subject);
             figures.forget(&subject, |name| subject.kind() == SubjectKind::Tenant && is_tenant(name));
