@@ -282,7 +282,7 @@ impl Decision {
         (self.at, self.refused, self.warned) = (at, None, false);
         (self.delay, self.floor) = (Duration::ZERO, Retry::Now);
         self.doubts.clone_from(&identity.doubts);
-        self.whom = Whom::default();
+        self.whom.clear();
         self.edge.clear();
         self.inner.clear();
     }

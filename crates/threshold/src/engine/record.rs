@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey};
+use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey, SubjectKind};
 
 use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::{About, Blames};
-use super::select::Role;
+use super::select::{Planned, Role};
 use super::subject::Asker;
 use super::{Asking, Engine, Extras, State};
 use crate::event::shown_address;
@@ -20,12 +20,18 @@ use crate::route::Path;
 use crate::usage::{Met, Noted, Usage};
 
 /// Whom a decision is about, as the ledger knows them and as far as its limits ask.
-#[derive(Clone, Copy, Default)]
+///
+/// Ids are written in their place and read where they are, word by word: who copies one just after it was made waits for
+/// all that was stored before it.
 pub(crate) struct Whom {
-    /// A user who proved who it is, or else the address: others could make up a new name for each request.
-    client: Option<SubjectId>,
-    address: Option<SubjectId>,
-    tenant: Option<SubjectId>,
+    /// The client, the address and the tenant. The client is a user who proved who it is, or else the address: others could
+    /// make up a new name for each request.
+    ids: [SubjectId; 3],
+    /// How many of them are to be looked at; none if nobody was worked out.
+    many: usize,
+    /// Where the address and the tenant are: with the client, if they are nobody else.
+    address: u16,
+    tenant: u16,
 }
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
@@ -35,11 +41,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub(super) fn foresee_count(&self, asker: &Asker<'_>, decision: &mut Decision) {
         let Some(usage) = &self.usage else { return };
         usage.prepare();
-        let key = self.subject_keys.current();
-        let mut whom = Whom::new(asker, key);
-        let planned = decision.edge.plan.steps.iter().chain(&decision.inner.plan.steps);
-        planned.for_each(|planned| whom.learn(planned.about, asker, key));
-        decision.whom = whom;
+        let Decision { edge, inner, whom, .. } = decision;
+        let needs = Needs::of(edge.plan.steps.iter().chain(&inner.plan.steps));
+        whom.learn(asker, self.subject_keys.current(), needs);
     }
 
     /// Counts what was decided, if anybody counts.
@@ -128,17 +132,20 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision: &Decision,
         times: NonZeroU64,
     ) {
-        let whom = match decision.whom {
+        let mut other = None;
+        let whom = match &decision.whom {
             // It was refused before any limit was asked.
-            Whom { client: None, .. } => Whom::new(&self.asker(state, asking), self.subject_keys.current()),
+            Whom { many: 0, .. } => {
+                let whom: &mut Whom = other.get_or_insert_default();
+                whom.learn(&self.asker(state, asking), self.subject_keys.current(), Needs::default());
+                whom
+            }
             known => known,
         };
-        let mut ids: SmallVec<[SubjectId; 3]> = whom.client.into_iter().collect();
         let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
-            let who = whom.of(about).map_or(0, |id| place(&mut ids, id));
-            let (period, cost) = (step.algorithm.period(), step.action.cost());
+            let (who, period, cost) = (whom.place(about), step.algorithm.period(), step.action.cost());
             met.push(Met { limit: about.counted, who, period, cost });
         }
         let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
@@ -147,7 +154,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             allowed: decision.allowed(),
             times: u32::try_from(times.get()).unwrap_or(u32::MAX),
             whole: Some(cost),
-            subjects: &ids,
+            subjects: &whom.ids[..whom.many],
             met: &met,
         });
     }
@@ -250,32 +257,68 @@ impl Decision {
     }
 }
 
+impl Default for Whom {
+    fn default() -> Self {
+        let nobody = SubjectId::from_raw(SubjectKind::Address, [0; 2]);
+        Self { ids: [nobody; 3], many: 0, address: 0, tenant: 0 }
+    }
+}
+
 impl Whom {
-    #[inline]
-    fn new(asker: &Asker<'_>, key: &SubjectKey) -> Self {
-        let user = asker.user_id(key);
-        let address = if user.is_some() { None } else { Some(asker.address_id(key)) };
-        Self { client: user.or(address), address, tenant: None }
+    /// Nobody was worked out yet.
+    pub(crate) const fn clear(&mut self) {
+        self.many = 0;
     }
 
-    /// Works out whom a limit counts by.
-    #[inline]
-    fn learn(&mut self, about: &About, asker: &Asker<'_>, key: &SubjectKey) {
-        match about.counts_by() {
-            CountsBy::Address if self.address.is_none() => self.address = Some(asker.address_id(key)),
-            CountsBy::Tenant if self.tenant.is_none() => self.tenant = asker.tenant_id(key),
-            _ => {}
+    /// Works out whom limits that count by `needs` are about.
+    #[inline(always)]
+    fn learn(&mut self, asker: &Asker<'_>, key: &SubjectKey, needs: Needs) {
+        (self.many, self.address, self.tenant) = (1, 0, 0);
+        match asker.naming_user(key) {
+            Some(user) => {
+                self.ids[0] = user.id(SubjectKind::User);
+                if needs.address {
+                    self.ids[1] = asker.naming_address(key).id(SubjectKind::Address);
+                    (self.many, self.address) = (2, 1);
+                }
+            }
+            None => self.ids[0] = asker.naming_address(key).id(SubjectKind::Address),
+        }
+        if needs.tenant
+            && let Some(tenant) = asker.naming_tenant(key)
+        {
+            // With two of them, what is between is of another decision: no limit refers to it.
+            self.ids[2] = tenant.id(SubjectKind::Tenant);
+            (self.many, self.tenant) = (3, 2);
         }
     }
 
     /// Whom a limit counts by, as far as that has a name; the client where it has none.
     #[inline]
-    fn of(&self, about: &About) -> Option<SubjectId> {
+    fn place(&self, about: &About) -> u16 {
         match about.counts_by() {
             CountsBy::Address => self.address,
             CountsBy::Tenant => self.tenant,
-            CountsBy::Client => None,
+            CountsBy::Client => 0,
         }
+    }
+}
+
+/// Whom limits ask for beside the client.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    address: bool,
+    tenant: bool,
+}
+
+impl Needs {
+    #[inline]
+    fn of<'a>(planned: impl Iterator<Item = &'a Planned>) -> Self {
+        planned.fold(Self::default(), |needs, planned| match planned.about.counts_by() {
+            CountsBy::Address => Self { address: true, ..needs },
+            CountsBy::Tenant => Self { tenant: true, ..needs },
+            CountsBy::Client => needs,
+        })
     }
 }
 
@@ -295,17 +338,6 @@ impl About {
             _ => CountsBy::Client,
         }
     }
-}
-
-/// The place of `id` among `ids`, where it is from now on.
-#[inline]
-fn place(ids: &mut SmallVec<[SubjectId; 3]>, id: SubjectId) -> u16 {
-    let place = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
-        ids.push(id);
-        ids.len() - 1
-    });
-    // Three at most.
-    place as u16
 }
 
 impl Part<'_> {

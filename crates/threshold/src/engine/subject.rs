@@ -344,10 +344,10 @@ impl<'a> Asker<'a> {
         Some(naming.with(Mark::None as u8, user.as_bytes()))
     }
 
-    /// The tenant that it belongs to, as ledgers know it.
-    pub(crate) fn tenant_id(&self, key: &SubjectKey) -> Option<SubjectId> {
-        let naming = key.begin().with(Mark::Tenant as u8, self.tenant?.as_bytes());
-        Some(naming.id(SubjectKind::Tenant))
+    /// The tenant that it belongs to, to be named.
+    #[inline(always)]
+    pub(crate) fn naming_tenant(&self, key: &SubjectKey) -> Option<Naming> {
+        Some(key.begin().with(Mark::Tenant as u8, self.tenant?.as_bytes()))
     }
 
     /// Everybody that it is, as overrides name them.
