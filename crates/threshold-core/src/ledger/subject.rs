@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::key::{Absorbing, Secret, Subject, each_word};
+use crate::key::{Absorbing, Secret, Subject, each_marked_word};
 
 /// Whom something is held against or granted to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,7 +86,7 @@ impl Naming {
     #[must_use]
     #[inline(always)]
     pub fn with(mut self, mark: u8, part: &[u8]) -> Self {
-        each_word(mark, part, |word| self.0.absorb(word));
+        each_marked_word(mark, part, |word| self.0.absorb(word));
         self
     }
 
