@@ -310,6 +310,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// store.
     #[inline]
     fn arrive(&self, state: &State, asking: &Asking<'_>, decision: &mut Decision) -> bool {
+        self.prepare_count();
         // Not moved out of its result: a path may be large.
         let path = Path::read(asking.facts.path);
         let path = match &path {
@@ -335,7 +336,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             request.ids = &ids;
         }
         self.plan(state, &request, decision);
-        self.prepare_count(&request.asker, decision);
+        decision.tenant_believed = Some(request.asker.tenant().is_some());
         // After the limits are planned, so that the waits for memory overlap.
         if self.may_be_held(&request.asker) && !self.reconsider(state, &mut request, decision) {
             return false;

@@ -419,8 +419,11 @@ mod tests {
     fn a_request_counts_once_for_the_first_subject_and_for_each_limit_for_its_own() {
         let usage = Usage::new(100);
         let tenant = SubjectId::from_raw(SubjectKind::Tenant, [7, 7]);
-        let of_tenant =
-            Met { limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE), who: 1, ..api(Span::MINUTE) };
+        let of_tenant = Met {
+            limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE),
+            who: 1,
+            ..api(Span::MINUTE)
+        };
         let (whose, met) = (Whose::Ids(&[subject(1), tenant]), &[of_tenant, api(Span::MINUTE)]);
         usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), whose, met });
         let mut rows: Vec<_> = usage
@@ -521,7 +524,10 @@ mod tests {
             }
         });
         let drained = usage.drain();
-        assert_eq!((drained.rows.len(), requests(&drained), drained.dropped), (threads, threads as u64 * 100, 0));
+        assert_eq!(
+            (drained.rows.len(), requests(&drained), drained.dropped),
+            (threads, threads as u64 * 100, 0)
+        );
         // Those that ended have left theirs to others.
         std::thread::scope(|scope| {
             scope.spawn(|| count(&usage, (1, 60), true, &[api(Span::MINUTE)]));

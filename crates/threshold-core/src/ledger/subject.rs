@@ -237,8 +237,10 @@ mod tests {
 
     #[test]
     fn only_users_who_proved_it_and_addresses_can_be_sanctioned() {
-        let can: Vec<_> =
-            SubjectKind::ALL.into_iter().filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned()).collect();
+        let can: Vec<_> = SubjectKind::ALL
+            .into_iter()
+            .filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned())
+            .collect();
         assert_eq!(can, [SubjectKind::Address, SubjectKind::User]);
     }
 }

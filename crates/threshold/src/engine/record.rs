@@ -19,12 +19,12 @@ use crate::route::Path;
 use crate::usage::{Met, Noted, People, Person, Usage, Whose};
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
-    /// Gets ready to count `decision`, if anybody counts, while it waits for memory of its own.
+    /// Gets ready to count a decision, if anybody counts: before it looks for its limits, and long before it takes the first
+    /// lock, which would wait for this.
     #[inline]
-    pub(super) fn prepare_count(&self, asker: &Asker<'_>, decision: &mut Decision) {
+    pub(super) fn prepare_count(&self) {
         if let Some(usage) = &self.usage {
             usage.prepare();
-            decision.tenant_believed = Some(asker.tenant().is_some());
         }
     }
 

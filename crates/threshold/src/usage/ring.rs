@@ -106,7 +106,9 @@ impl Ring {
             }
             if is_full() {
                 writer.missed.store(missed + 1, Ordering::Relaxed);
-                writer.dropped.store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
+                writer
+                    .dropped
+                    .store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
                 return much;
             }
         }
