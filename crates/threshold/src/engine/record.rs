@@ -9,7 +9,6 @@ use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
 use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::{About, Blames};
 use super::select::Role;
-use super::subject::Asker;
 use super::{Asking, Engine, State};
 use crate::event::shown_address;
 use crate::figures::{Blocked, Ending, Seen, Watcher};
