@@ -15,6 +15,7 @@ use threshold::identify::{Facts, Identity};
 use threshold::ledger::{Change, Entry, SanctionKind};
 use threshold::policy::Policy;
 use threshold::recent::Recent;
+use threshold::usage::Usage;
 use threshold::{MemoryStore, RateLimiter, Secret, Span};
 
 use crate::Outcome;
@@ -93,17 +94,25 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Outcome<()> {
     let standing = engine_with_standing(&store)?;
     // Counted, and shown to whoever listens, which nobody does: as a server is. And archived, as it is when all is on.
     let counted = engine_counted(&store)?;
-    let archiving = Archiving::start(ROWS)?;
-    let watched = engine_counted(&store)?.tracking(Arc::clone(&archiving.usage));
+    let usage = Arc::new(Usage::new(ROWS));
+    let watched = engine_counted(&store)?.tracking(Arc::clone(&usage));
     let charged = progress::step("layers: filling", || {
         let mut decision = Decision::default();
         let mut numbered = keys.iter().map(|key| (number(key), key.as_str()));
+        // Once for the archive as well, which has its memory from then on.
+        for (place, user) in numbered.clone().enumerate() {
+            ask(&watched, user, &mut decision);
+            if place % 4_096 == 0 {
+                usage.gather();
+            }
+        }
         keys.iter().all(|key| decide(&single, key, 1))
             && numbered.all(|user| ask(&engine, user, &mut decision))
     });
     if !charged {
         return Err("a key was refused before the timing".into());
     }
+    let archiving = Archiving::start(&usage)?;
     let asked = Pattern::AtHand.asked(&keys, 1);
     let contenders = [
         one_limit(&single, &asked),

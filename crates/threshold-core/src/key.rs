@@ -182,7 +182,7 @@ impl Subject {
     /// Adds a part with a mark that says what it is.
     #[inline(always)]
     pub fn push_marked(&mut self, mark: u8, part: &[u8]) {
-        each_word(mark, part, |word| self.write(word));
+        each_marked_word(mark, part, |word| self.write(word));
     }
 
     /// Makes room for another subject.
@@ -217,10 +217,16 @@ impl Subject {
 
 /// Hands a part with its mark to `sink`, as words: first what it is and how long, then the part itself.
 #[inline(always)]
-pub(crate) fn each_word(mark: u8, part: &[u8], mut sink: impl FnMut(u64)) {
+pub(crate) fn each_marked_word(mark: u8, part: &[u8], mut sink: impl FnMut(u64)) {
     // No part is as long as 2⁵⁶ bytes.
     sink(u64::from(mark) << 56 | part.len() as u64);
-    let (words, rest) = part.as_chunks();
+    each_word(part, sink);
+}
+
+/// Hands `bytes` to `sink`, eight in a word, the last one with zeros behind what there is.
+#[inline(always)]
+pub fn each_word(bytes: &[u8], mut sink: impl FnMut(u64)) {
+    let (words, rest) = bytes.as_chunks();
     words.iter().for_each(|word| sink(u64::from_le_bytes(*word)));
     if !rest.is_empty() {
         sink(last_word(rest));

@@ -43,7 +43,7 @@ pub mod transition;
 pub use algorithm::{Algorithm, AlgorithmKind, LimitError};
 pub use batch::{Action, Batch, BatchError, MAX_STEPS, Mode, Outcome, PermitId, Retry, Step, Verdict};
 pub use guarantee::Guarantee;
-pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Partition, Parts, Secret, Subject};
+pub use key::{Key, LimitId, LimitIdError, LimitKey, Part, Partition, Parts, Secret, Subject, each_word};
 pub use ledger::{Ledger, SharedLedger, SubjectId, SubjectKey, SubjectKind};
 pub use rate::{MAX_COUNT, Rate, RateError, Unit};
 pub use sharing::{Consistency, Leasable, OnFailure, Sharing, Source};

@@ -61,8 +61,8 @@ mod replay;
 mod resp;
 mod rls;
 mod source;
-mod traffic;
 mod trace;
+mod traffic;
 mod workers;
 
 use std::ffi::OsString;

@@ -9,8 +9,8 @@ mod admin {
     mod cli;
     mod common;
     mod document;
-    mod erasure;
     mod dry_run;
+    mod erasure;
     mod listing;
     mod maintenance;
     mod policy;

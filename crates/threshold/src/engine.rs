@@ -61,6 +61,7 @@ pub(crate) use rules::Keys;
 pub use rules::{BuildRulesError, MessageAsks, ReloadError, Rule, Rules, Secrets};
 pub use select::{Skipped, UNDECLARED_BYTES};
 pub use standings::{Held, SanctionsInForce};
+pub(crate) use subject::Names;
 pub use subject::{Origin, Subjects};
 
 /// Makes decisions by a policy, over a store and a ledger.
@@ -189,9 +190,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Self { ledger_breaker: Breaker::new(settings), ..self }
     }
 
-    /// The same engine, counting every decision about a request or a message in `usage`. Without one that costs nothing.
+    /// The same engine, counting every decision in `usage`, which is no other engine's with another secret. Without one that
+    /// costs nothing.
     #[must_use]
     pub fn tracking(self, usage: Arc<Usage>) -> Self {
+        usage.named_by(self.subject_keys.current());
         Self { usage: Some(usage), ..self }
     }
 
@@ -322,6 +325,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// store.
     #[inline]
     fn arrive(&self, state: &State, asking: &Asking<'_>, decision: &mut Decision) -> bool {
+        self.prepare_count();
         // Not moved out of its result: a path may be large.
         let path = Path::read(asking.facts.path);
         let path = match &path {
@@ -347,7 +351,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             request.ids = &ids;
         }
         self.plan(state, &request, decision);
-        self.foresee_count(&request.asker, decision);
+        decision.tenant_believed = Some(request.asker.tenant().is_some());
         // After the limits are planned, so that the waits for memory overlap.
         if self.may_be_held(&request.asker) && !self.reconsider(state, &mut request, decision) {
             return false;

@@ -3,7 +3,8 @@
 //! A store has nothing to tell of that: it holds keyed hashes of a limit and a subject together, and what is over is
 //! gone. Usage counts beside it, and never holds up a decision. A decision only writes down whom it was about and what it
 //! met, in a ring that its thread has to itself; another thread [adds up](Usage::gather) what is in the rings. There are so
-//! many of them and so many rows and no more, and what finds no room is counted as [dropped](Drained::dropped). Nothing in it names anybody: subjects are keyed hashes.
+//! many of them and so many rows and no more, and what finds no room is counted as [dropped](Drained::dropped). Names
+//! are in the rings alone, and in the rows keyed hashes.
 
 mod block;
 mod limit;
@@ -15,8 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use threshold_core::{Span, SubjectId, Timestamp};
+use threshold_core::{Span, SubjectId, SubjectKey, Timestamp};
 
+use crate::identify::AddressKey;
 use crate::policy::Layer;
 use ring::Ring;
 use table::Table;
@@ -48,6 +50,8 @@ pub struct Usage {
     rows: AtomicUsize,
     most: usize,
     sleeping: Sleeping,
+    /// Makes the ids of people.
+    key: OnceLock<SubjectKey>,
 }
 
 /// Who adds up, while it waits.
@@ -86,9 +90,40 @@ pub struct Noted<'a> {
     /// What it costs as a whole, if it is a request: that is counted once by itself, for the first of the subjects.
     pub whole: Option<u64>,
     /// Whom it is about.
-    pub subjects: &'a [SubjectId],
+    pub whose: Whose<'a>,
     /// The limits it met.
     pub met: &'a [Met],
+}
+
+/// Whom a decision is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'a> {
+    /// Who sent a request. Limits refer to them as [`Person`].
+    People(&'a People<'a>),
+    /// Any subjects, by their ids.
+    Ids(&'a [SubjectId]),
+}
+
+/// Who sent a request, by name: their ids are made by who adds up, for a keyed hash takes a while.
+#[derive(Clone, Copy, Debug)]
+pub struct People<'a> {
+    /// The network that it came from.
+    pub(crate) address: AddressKey,
+    /// The tenant, if it is believed.
+    pub(crate) tenant: Option<&'a str>,
+    /// The user, if it has proven who it is.
+    pub(crate) user: Option<&'a str>,
+}
+
+/// Which of the [`People`] a limit counts by. The tenant is the client where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Person {
+    /// The user, or else the address: others could make up a new name for each request.
+    Client = 0,
+    /// The address.
+    Address = 1,
+    /// The tenant.
+    Tenant = 2,
 }
 
 /// A limit that a decision met.
@@ -96,7 +131,7 @@ pub struct Noted<'a> {
 pub struct Met {
     /// Which.
     pub limit: Limit,
-    /// Whom it counts by: which of the decision's subjects.
+    /// Whom it counts by: a [`Person`], or which of the ids.
     pub who: u16,
     /// Its period.
     pub period: Span,
@@ -160,7 +195,13 @@ impl Usage {
             rows: AtomicUsize::new(0),
             most,
             sleeping: Sleeping::default(),
+            key: OnceLock::new(),
         }
+    }
+
+    /// From now on [`People`] are known by ids under `key`. It is that of the first engine.
+    pub(crate) fn named_by(&self, key: &SubjectKey) {
+        let _ = self.key.set(key.clone());
     }
 
     /// Gets the memory ready that the next [`count`](Self::count) of this thread writes into, for who has something else to
@@ -180,6 +221,11 @@ impl Usage {
     /// Writes down one decision, for [`gather`](Self::gather) to count.
     #[inline]
     pub fn count(&self, noted: &Noted<'_>) {
+        if let Whose::People(people) = noted.whose
+            && !people.are_short()
+        {
+            return self.count_long(noted, people);
+        }
         // A thread that ends has no claims any more.
         let own = CLAIMS.try_with(|claims| {
             let claims = claims.borrow();
@@ -189,6 +235,14 @@ impl Usage {
         let much = own.ok().flatten().unwrap_or_else(|| self.count_first(noted));
         if much && self.sleeping.asleep.load(Ordering::Relaxed) {
             self.sleeping.wake();
+        }
+    }
+
+    /// The same for people whose names are too long to be handed over.
+    #[cold]
+    fn count_long(&self, noted: &Noted<'_>, people: &People<'_>) {
+        if let Some(key) = self.key.get() {
+            self.count(&Noted { whose: Whose::Ids(&people.ids(key)), ..*noted });
         }
     }
 
@@ -241,7 +295,7 @@ impl Usage {
             // Not what is written meanwhile: that may be without end.
             let until = ring.written();
             table.lose(ring.dropped());
-            table.add_all(ring, until);
+            table.add_all(ring, until, self.key.get());
         }
         self.rows.store(table.len(), Ordering::Relaxed);
     }
@@ -328,8 +382,8 @@ mod tests {
 
     /// A decision of `number` at so many seconds that met `met`, and was not counted by itself.
     fn count(usage: &Usage, (number, at): (u64, u64), allowed: bool, met: &[Met]) {
-        let (at, subjects) = (seconds(at), &[subject(number)]);
-        usage.count(&Noted { at, allowed, times: 1, whole: None, subjects, met });
+        let (at, whose) = (seconds(at), Whose::Ids(&[subject(number)]));
+        usage.count(&Noted { at, allowed, times: 1, whole: None, whose, met });
     }
 
     fn requests(drained: &Drained) -> u64 {
@@ -387,10 +441,13 @@ mod tests {
     fn a_request_counts_once_for_the_first_subject_and_for_each_limit_for_its_own() {
         let usage = Usage::new(100);
         let tenant = SubjectId::from_raw(SubjectKind::Tenant, [7, 7]);
-        let of_tenant =
-            Met { limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE), who: 1, ..api(Span::MINUTE) };
-        let (subjects, met) = (&[subject(1), tenant], &[of_tenant, api(Span::MINUTE)]);
-        usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), subjects, met });
+        let of_tenant = Met {
+            limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE),
+            who: 1,
+            ..api(Span::MINUTE)
+        };
+        let (whose, met) = (Whose::Ids(&[subject(1), tenant]), &[of_tenant, api(Span::MINUTE)]);
+        usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), whose, met });
         let mut rows: Vec<_> = usage
             .drain()
             .rows
@@ -410,9 +467,9 @@ mod tests {
     fn rows_are_found_again_among_many_that_are_over() {
         let usage = Usage::new(1 << 12);
         for second in 0..1_000 {
-            let (subjects, met) = (&[subject(1)], &[api(Span::SECOND), api(Span::MINUTE)]);
+            let (whose, met) = (Whose::Ids(&[subject(1)]), &[api(Span::SECOND), api(Span::MINUTE)]);
             let at = seconds(36_000 + second);
-            usage.count(&Noted { at, allowed: true, times: 1, whole: Some(1), subjects, met });
+            usage.count(&Noted { at, allowed: true, times: 1, whole: Some(1), whose, met });
         }
         let Drained { rows, dropped } = usage.drain();
         let requests = |window: Span| -> Vec<u64> {
@@ -457,7 +514,8 @@ mod tests {
                         (0..40).map(|n| SubjectId::from_raw(kind, [cost ^ n, u64::MAX - n])).collect();
                     let met: Vec<Met> = (0..40).map(|who| Met { who, cost, ..api(period) }).collect();
                     let at = Timestamp::from_micros(1_700_000_000_000_000);
-                    usage.count(&Noted { at, allowed: true, times: 1, whole, subjects: &subjects, met: &met });
+                    let whose = Whose::Ids(&subjects);
+                    usage.count(&Noted { at, allowed: true, times: 1, whole, whose, met: &met });
                     let Drained { mut rows, dropped } = usage.drain();
                     assert_eq!((rows.len(), dropped), (40 + usize::from(whole.is_some()), 0));
                     if let Some(whole) = whole {
@@ -488,7 +546,10 @@ mod tests {
             }
         });
         let drained = usage.drain();
-        assert_eq!((drained.rows.len(), requests(&drained), drained.dropped), (threads, threads as u64 * 100, 0));
+        assert_eq!(
+            (drained.rows.len(), requests(&drained), drained.dropped),
+            (threads, threads as u64 * 100, 0)
+        );
         // Those that ended have left theirs to others.
         std::thread::scope(|scope| {
             scope.spawn(|| count(&usage, (1, 60), true, &[api(Span::MINUTE)]));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::key::{Absorbing, Secret, Subject, each_word};
+use crate::key::{Absorbing, Secret, Subject, each_marked_word};
 
 /// Whom something is held against or granted to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,7 +86,7 @@ impl Naming {
     #[must_use]
     #[inline(always)]
     pub fn with(mut self, mark: u8, part: &[u8]) -> Self {
-        each_word(mark, part, |word| self.0.absorb(word));
+        each_marked_word(mark, part, |word| self.0.absorb(word));
         self
     }
 
@@ -237,8 +237,10 @@ mod tests {
 
     #[test]
     fn only_users_who_proved_it_and_addresses_can_be_sanctioned() {
-        let can: Vec<_> =
-            SubjectKind::ALL.into_iter().filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned()).collect();
+        let can: Vec<_> = SubjectKind::ALL
+            .into_iter()
+            .filter(|kind| SubjectId::from_raw(*kind, [0; 2]).can_be_sanctioned())
+            .collect();
         assert_eq!(can, [SubjectKind::Address, SubjectKind::User]);
     }
 }

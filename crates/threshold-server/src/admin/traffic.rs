@@ -14,8 +14,10 @@ const TOP: usize = 10;
 /// The latest seconds, who was refused most, and what is in force and in flight.
 pub(super) fn traffic(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&["after"])?;
-    let after =
-        call.params.get("after").map(|after| after.parse::<f64>().ok().filter(|after| after.is_finite()));
+    let after = call
+        .params
+        .get("after")
+        .map(|after| after.parse::<f64>().ok().filter(|after| after.is_finite() && *after >= 0.0));
     let Some(after) = after.map_or(Some(None), |after| after.map(Some)) else {
         let detail = "`after` is the `at` of the last sample that you have, a number; leave it out for all";
         return Err(bad("bad_request", detail));

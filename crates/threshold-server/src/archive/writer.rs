@@ -412,7 +412,7 @@ mod tests {
     use crate::archive::{Reading, in_parts};
     use std::path::Path;
     use threshold::policy::Layer;
-    use threshold::usage::{Limit, Met, Noted};
+    use threshold::usage::{Limit, Met, Noted, Whose};
     use threshold::{SubjectId, SubjectKind};
     use threshold_testkit::folder::Folder as Scratch;
 
@@ -432,8 +432,8 @@ mod tests {
     /// Counts one request of `subject` at `at`.
     fn count_one(writer: &Writer, subject: SubjectId, at: Timestamp) {
         let (limit, period) = (Limit::new("api", Some(Layer::User), Span::MINUTE), Span::MINUTE);
-        let (subjects, met) = (&[subject], &[Met { limit, who: 0, period, cost: 1 }]);
-        writer.usage.count(&Noted { at, allowed: true, times: 1, whole: None, subjects, met });
+        let (whose, met) = (Whose::Ids(&[subject]), &[Met { limit, who: 0, period, cost: 1 }]);
+        writer.usage.count(&Noted { at, allowed: true, times: 1, whole: None, whose, met });
     }
 
     /// Counts one request of each of so many clients, the first of which is called `from`.

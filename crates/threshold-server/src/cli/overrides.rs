@@ -111,10 +111,10 @@ impl Favoured {
 fn countable(text: &str) -> Result<SubjectId, String> {
     let subject: SubjectId = text.parse().map_err(|error| format!("{error}"))?;
     match subject.kind() {
-        SubjectKind::Source | SubjectKind::Device | SubjectKind::Key => {
-            Err("no limit counts by sources, devices or keys; give an address, a user, a tenant or an account"
-                .to_owned())
-        }
+        SubjectKind::Source | SubjectKind::Device | SubjectKind::Key => Err(
+            "no limit counts by sources, devices or keys; give an address, a user, a tenant or an account"
+                .to_owned(),
+        ),
         _ => Ok(subject),
     }
 }

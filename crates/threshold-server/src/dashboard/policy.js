@@ -29,14 +29,15 @@ const remarks = (report) => report.remarks.length > 0 && h("ul", {}, report.rema
 
 /** What recent requests would have met. */
 function difference(told) {
-  const outcomes = ["allowed", "warned", "delayed", "denied"];
-  const rows = outcomes.map((name) => ({ name, now: told.current[name] ?? 0, then: told.candidate[name] ?? 0 }));
+  const outcomes = ["allowed", "warned", "slowed", "denied"];
+  const rows = outcomes.map((name) => ({ name, now: told.current[name], then: told.proposed[name] }));
   const change = (one) => (one.then === one.now ? "–" : `${one.then > one.now ? "+" : "−"}${count(Math.abs(one.then - one.now))}`);
-  const subjects = (title, list) => list && h("div", {}, h("h3", {}, `${title}: ${count(list.count)}`), table([["Whom", (one) => h("span", { class: "mono subject" }, one.subject)], ["Requests", (one) => count(one.requests), "num"]], list.top ?? [], { empty: "Nobody.", label: title }));
+  const subjects = (title, list) => list && h("div", {}, h("h3", {}, `${title}: ${count(list.requests)} requests of ${count(list.subjects)} subjects`), table([["Whom", (one) => h("span", { class: "mono subject" }, one.subject)], ["Requests", (one) => count(one.requests), "num"]], list.top ?? [], { empty: "Nobody.", label: title }));
   return [
-    h("p", {}, `${count(told.judged)} requests of the last ${span(told.spanMs)} were judged by both policies${told.sampledOneIn > 1 ? `; they are those of one subject in ${told.sampledOneIn}` : ""}.`),
-    table([["", (one) => one.name], ["In force", (one) => `${count(one.now)} (${share(one.now, told.judged)})`, "num"], ["This one", (one) => `${count(one.then)} (${share(one.then, told.judged)})`, "num"], ["Change", change, "num"]], rows, { label: "Outcomes under both policies" }),
+    h("p", {}, told.requests === 0 ? "Nothing was asked of late." : `${count(told.requests)} requests of ${span(new Date(told.to) - new Date(told.from))} were judged by both policies${told.oneClientIn > 1 ? `; they are those of one client in ${told.oneClientIn}` : ""}.`),
+    table([["", (one) => one.name], ["In force", (one) => `${count(one.now)} (${share(one.now, told.requests)})`, "num"], ["This one", (one) => `${count(one.then)} (${share(one.then, told.requests)})`, "num"], ["Change", change, "num"]], rows, { label: "Outcomes under both policies" }),
     h("div", { class: "grid two" }, subjects("Newly denied", told.newlyDenied), subjects("Newly allowed", told.newlyAllowed)),
+    h("ul", { class: "soft" }, told.notes.map((note) => h("li", {}, note))),
   ];
 }
 

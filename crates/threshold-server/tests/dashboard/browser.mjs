@@ -129,7 +129,7 @@ const walks = {
     await operator.page.$eval("textarea", (text) => (text.value = text.value.replace('rate = "5/day"', 'rate = "2/day"')));
     await operator.presses("Dry run");
     await operator.sees("Against recent traffic");
-    await operator.sees("Newly denied: 1");
+    await operator.sees("Newly denied: 1 requests of 1 subjects");
     await operator.presses("Put in force");
     await operator.presses("Put it in force");
     await operator.sees("The policy is in force.");

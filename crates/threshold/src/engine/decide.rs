@@ -8,7 +8,6 @@ use threshold_core::{
     Action, Batch, Mode, OnFailure, Outcome, Rate, Retry, Source, Span, Step, Timestamp, Verdict,
 };
 
-use super::record::Whom;
 use super::select::{Plan, Planned, Role};
 use crate::identify::{Doubts, Identity};
 use crate::policy::Layer;
@@ -27,8 +26,8 @@ pub struct Decision {
     /// Beside what the refusal itself says, when the same request passes.
     pub(crate) floor: Retry,
     pub(crate) doubts: Doubts,
-    /// Whom it is counted for, if anybody counts.
-    pub(crate) whom: Whom,
+    /// Whether the tenant that the request names is believed, if that was asked.
+    pub(crate) tenant_believed: Option<bool>,
     /// What was asked and answered: the edge, then the other layers.
     pub(crate) edge: Asked,
     pub(crate) inner: Asked,
@@ -282,7 +281,7 @@ impl Decision {
         (self.at, self.refused, self.warned) = (at, None, false);
         (self.delay, self.floor) = (Duration::ZERO, Retry::Now);
         self.doubts.clone_from(&identity.doubts);
-        self.whom.clear();
+        self.tenant_believed = None;
         self.edge.clear();
         self.inner.clear();
     }

@@ -4,46 +4,28 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use threshold_core::{Clock, Ledger, Source, Store, SubjectId, SubjectKey, SubjectKind};
+use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
 
 use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::{About, Blames};
-use super::select::{Planned, Role};
-use super::subject::Asker;
+use super::select::Role;
 use super::{Asking, Engine, Extras, State};
 use crate::event::shown_address;
 use crate::figures::{Blocked, Ending, Seen, Watcher};
-use crate::identify::{Facts, Identity};
+use crate::identify::{Facts, Identity, address_key};
 use crate::policy::Layer;
 use crate::recent::{Note, Recent};
 use crate::route::Path;
-use crate::usage::{Met, Noted, Usage};
-
-/// Whom a decision is about, as the ledger knows them and as far as its limits ask.
-///
-/// Ids are written in their place and read where they are, word by word: who copies one just after it was made waits for
-/// all that was stored before it.
-pub(crate) struct Whom {
-    /// The client, the address and the tenant. The client is a user who proved who it is, or else the address: others could
-    /// make up a new name for each request.
-    ids: [SubjectId; 3],
-    /// How many of them are to be looked at; none if nobody was worked out.
-    many: usize,
-    /// Where the address and the tenant are: with the client, if they are nobody else.
-    address: u16,
-    tenant: u16,
-}
+use crate::usage::{Met, Noted, People, Person, Usage, Whose};
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
-    /// Works out whom the limits of `decision` are about, if anybody counts. Hashes take a while, and so does memory that
-    /// another processor has looked at: both are asked for here, where the decision waits for memory of its own.
+    /// Gets ready to count a decision, if anybody counts: before it looks for its limits, and long before it takes the first
+    /// lock, which would wait for this.
     #[inline]
-    pub(super) fn foresee_count(&self, asker: &Asker<'_>, decision: &mut Decision) {
-        let Some(usage) = &self.usage else { return };
-        usage.prepare();
-        let Decision { edge, inner, whom, .. } = decision;
-        let needs = Needs::of(edge.plan.steps.iter().chain(&inner.plan.steps));
-        whom.learn(asker, self.subject_keys.current(), needs);
+    pub(super) fn prepare_count(&self) {
+        if let Some(usage) = &self.usage {
+            usage.prepare();
+        }
     }
 
     /// Counts what was decided, if anybody counts.
@@ -132,20 +114,22 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         decision: &Decision,
         times: NonZeroU64,
     ) {
-        let mut other = None;
-        let whom = match &decision.whom {
-            // It was refused before any limit was asked.
-            Whom { many: 0, .. } => {
-                let whom: &mut Whom = other.get_or_insert_default();
-                whom.learn(&self.asker(state, asking), self.subject_keys.current(), Needs::default());
-                whom
+        let identity = asking.identity;
+        let people = match decision.tenant_believed {
+            Some(believed) => {
+                let tenant = identity.tenant.as_deref().filter(|_| believed);
+                People::new(identity, tenant, state.rules.frame.ipv6_prefix)
             }
-            known => known,
+            // It was refused before any limit was looked for.
+            None => {
+                let asker = self.asker(state, asking);
+                People::new(identity, asker.tenant(), state.rules.frame.ipv6_prefix)
+            }
         };
         let mut met: SmallVec<[Met; 4]> = SmallVec::new();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
-            let (who, period, cost) = (whom.place(about), step.algorithm.period(), step.action.cost());
+            let (who, period, cost) = (about.counts_by() as u16, step.algorithm.period(), step.action.cost());
             met.push(Met { limit: about.counted, who, period, cost });
         }
         let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
@@ -154,7 +138,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             allowed: decision.allowed(),
             times: u32::try_from(times.get()).unwrap_or(u32::MAX),
             whole: Some(cost),
-            subjects: &whom.ids[..whom.many],
+            whose: Whose::People(&people),
             met: &met,
         });
     }
@@ -189,7 +173,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
         if !met.is_empty() {
             let (at, whole) = (asked.outcome.at, None);
-            usage.count(&Noted { at, allowed, times: 1, whole, subjects: &subjects, met: &met });
+            usage.count(&Noted { at, allowed, times: 1, whole, whose: Whose::Ids(&subjects), met: &met });
         }
     }
 
@@ -257,86 +241,24 @@ impl Decision {
     }
 }
 
-impl Default for Whom {
-    fn default() -> Self {
-        let nobody = SubjectId::from_raw(SubjectKind::Address, [0; 2]);
-        Self { ids: [nobody; 3], many: 0, address: 0, tenant: 0 }
-    }
-}
-
-impl Whom {
-    /// Nobody was worked out yet.
-    pub(crate) const fn clear(&mut self) {
-        self.many = 0;
-    }
-
-    /// Works out whom limits that count by `needs` are about.
-    #[inline(always)]
-    fn learn(&mut self, asker: &Asker<'_>, key: &SubjectKey, needs: Needs) {
-        (self.many, self.address, self.tenant) = (1, 0, 0);
-        match asker.naming_user(key) {
-            Some(user) => {
-                self.ids[0] = user.id(SubjectKind::User);
-                if needs.address {
-                    self.ids[1] = asker.naming_address(key).id(SubjectKind::Address);
-                    (self.many, self.address) = (2, 1);
-                }
-            }
-            None => self.ids[0] = asker.naming_address(key).id(SubjectKind::Address),
-        }
-        if needs.tenant
-            && let Some(tenant) = asker.naming_tenant(key)
-        {
-            // With two of them, what is between is of another decision: no limit refers to it.
-            self.ids[2] = tenant.id(SubjectKind::Tenant);
-            (self.many, self.tenant) = (3, 2);
-        }
-    }
-
-    /// Whom a limit counts by, as far as that has a name; the client where it has none.
-    #[inline]
-    fn place(&self, about: &About) -> u16 {
-        match about.counts_by() {
-            CountsBy::Address => self.address,
-            CountsBy::Tenant => self.tenant,
-            CountsBy::Client => 0,
-        }
-    }
-}
-
-/// Whom limits ask for beside the client.
-#[derive(Clone, Copy, Default)]
-struct Needs {
-    address: bool,
-    tenant: bool,
-}
-
-impl Needs {
-    #[inline]
-    fn of<'a>(planned: impl Iterator<Item = &'a Planned>) -> Self {
-        planned.fold(Self::default(), |needs, planned| match planned.about.counts_by() {
-            CountsBy::Address => Self { address: true, ..needs },
-            CountsBy::Tenant => Self { tenant: true, ..needs },
-            CountsBy::Client => needs,
-        })
-    }
-}
-
-/// Whom a limit is counted for.
-enum CountsBy {
-    Client,
-    Address,
-    Tenant,
-}
-
 impl About {
+    /// Whom the limit is counted for, as far as that has a name.
     #[inline]
-    const fn counts_by(&self) -> CountsBy {
+    const fn counts_by(&self) -> Person {
         match (self.blames, self.layer) {
-            (Blames::Address, _) | (_, Layer::Edge) => CountsBy::Address,
-            (Blames::Nobody, Layer::Tenant) => CountsBy::Tenant,
-            _ => CountsBy::Client,
+            (Blames::Address, _) | (_, Layer::Edge) => Person::Address,
+            (Blames::Nobody, Layer::Tenant) => Person::Tenant,
+            _ => Person::Client,
         }
+    }
+}
+
+impl<'a> People<'a> {
+    #[inline]
+    fn new(identity: &'a Identity<'_>, tenant: Option<&'a str>, ipv6_prefix: u8) -> Self {
+        let proven = identity.user_kind.is_none_or(|kind| kind.verified());
+        let user = identity.user.as_deref().filter(|_| proven);
+        Self { address: address_key(identity.client, ipv6_prefix), tenant, user }
     }
 }
 

@@ -344,12 +344,6 @@ impl<'a> Asker<'a> {
         Some(naming.with(Mark::None as u8, user.as_bytes()))
     }
 
-    /// The tenant that it belongs to, to be named.
-    #[inline(always)]
-    pub(crate) fn naming_tenant(&self, key: &SubjectKey) -> Option<Naming> {
-        Some(key.begin().with(Mark::Tenant as u8, self.tenant?.as_bytes()))
-    }
-
     /// Everybody that it is, as overrides name them.
     #[cold]
     pub(crate) fn ids(&self, keys: &SubjectKeys) -> SmallVec<[SubjectId; 4]> {
@@ -433,6 +427,24 @@ pub(crate) fn descriptor(
             Some(_) => subject.push_marked(Mark::Pattern as u8, &[]),
             None => subject.push_marked(Mark::None as u8, value.as_bytes()),
         }
+    }
+}
+
+/// Names whom a request is about, as ledgers know them, from the bytes of their names.
+pub(crate) struct Names<'a>(pub(crate) &'a SubjectKey);
+
+impl Names<'_> {
+    pub(crate) fn address(&self, address: &[u8]) -> SubjectId {
+        self.0.begin().with(Mark::Ip as u8, address).id(SubjectKind::Address)
+    }
+
+    pub(crate) fn tenant(&self, tenant: &[u8]) -> SubjectId {
+        self.0.begin().with(Mark::Tenant as u8, tenant).id(SubjectKind::Tenant)
+    }
+
+    /// A user who proved who it is; an empty tenant is none.
+    pub(crate) fn user(&self, tenant: &[u8], user: &[u8]) -> SubjectId {
+        self.0.begin().with(Mark::User as u8, tenant).with(Mark::None as u8, user).id(SubjectKind::User)
     }
 }
 

@@ -5,10 +5,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use threshold_core::{MAX_STEPS, Span, SubjectId, SubjectKind, Timestamp};
+use smallvec::SmallVec;
+use threshold_core::{MAX_STEPS, Span, SubjectId, SubjectKey, SubjectKind, Timestamp, each_word};
 
 use super::block::{Block, Given};
-use super::{Met, Noted};
+use super::{Met, Noted, People, Whose};
+use crate::engine::Names;
 
 /// How many words a ring has: 1 MiB. A decision over four layers takes 14 of them.
 const WORDS: usize = 1 << 17;
@@ -17,8 +19,15 @@ const MASK: u64 = WORDS as u64 - 1;
 const AHEAD: [u64; 3] = [0, 8, 16];
 /// The kinds of so many subjects are in one word.
 const KINDS: usize = 16;
-// One decision fits, whatever it meets.
-const _: () = assert!(3 + 3 * MAX_STEPS + 3 * MAX_STEPS < WORDS / 4);
+/// No decision takes more words.
+const LONGEST: u64 = (3 + NAMES + 3 * MAX_STEPS + 3 * MAX_STEPS) as u64;
+/// Names that are longer together are hashed at once.
+const NAMES: usize = 64;
+/// How many words are written between two looks at a reader that is behind.
+const LOOK: u64 = WORDS as u64 / 32;
+/// How many decisions find no room between two looks.
+const MISSES: u64 = 16;
+const _: () = assert!(LONGEST + LOOK < WORDS as u64 / 4);
 const _: () = assert!(MAX_STEPS <= 1 << 12 && SubjectKind::ALL.len() <= 16);
 
 /// The words between two threads. What each of them writes is in lines of memory of its own.
@@ -37,7 +46,10 @@ struct Writer {
     tail: AtomicU64,
     /// How many of them were read, as far as the writer knows.
     read: AtomicU64,
-    /// Counts for which there was no room, since ever.
+    /// Where it looks again.
+    look: AtomicU64,
+    /// Decisions and their counts for which there was no room, since ever.
+    missed: AtomicU64,
     dropped: AtomicU64,
 }
 
@@ -84,12 +96,20 @@ impl Ring {
     pub(super) fn write(&self, noted: &Noted<'_>) -> bool {
         let writer = &self.writer;
         let tail = writer.tail.load(Ordering::Relaxed);
-        let mut used = tail - writer.read.load(Ordering::Relaxed);
-        if used >= WORDS as u64 / 2 {
-            used = self.look(tail);
-            if used + Head::most_words(noted) > WORDS as u64 {
-                writer.dropped.store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
-                return true;
+        let mut much = false;
+        if tail >= writer.look.load(Ordering::Relaxed) {
+            let end = tail + Head::most_words(noted);
+            let is_full = || end - writer.read.load(Ordering::Relaxed) > WORDS as u64;
+            let missed = writer.missed.load(Ordering::Relaxed);
+            if !is_full() || missed.is_multiple_of(MISSES) {
+                much = self.look(tail);
+            }
+            if is_full() {
+                writer.missed.store(missed + 1, Ordering::Relaxed);
+                writer
+                    .dropped
+                    .store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
+                return much;
             }
         }
         let mut place = tail;
@@ -102,12 +122,9 @@ impl Ring {
         if let Some(cost) = noted.whole.filter(|cost| *cost != 1) {
             put(cost);
         }
-        for subjects in noted.subjects.chunks(KINDS) {
-            put(subjects.iter().rev().fold(0, |kinds, subject| kinds << 4 | subject.kind() as u64));
-            for [low, high] in subjects.iter().map(SubjectId::halves) {
-                put(low);
-                put(high);
-            }
+        match noted.whose {
+            Whose::People(people) => people.write(&mut put),
+            Whose::Ids(ids) => write_ids(ids, &mut put),
         }
         for met in noted.met {
             let brief = Brief::new(met);
@@ -120,7 +137,7 @@ impl Ring {
             }
         }
         writer.tail.store(place, Ordering::Release);
-        used >= WORDS as u64 / 2
+        much
     }
 
     /// Writes something where the next decisions will be, which nobody reads before those: the lines of memory come here from
@@ -129,19 +146,24 @@ impl Ring {
     pub(super) fn touch(&self) {
         let writer = &self.writer;
         let tail = writer.tail.load(Ordering::Relaxed);
-        if tail - writer.read.load(Ordering::Relaxed) < WORDS as u64 / 2 {
+        if tail < writer.look.load(Ordering::Relaxed) {
             for ahead in AHEAD {
                 self.words[((tail + ahead) & MASK) as usize].store(0, Ordering::Relaxed);
             }
         }
     }
 
-    /// How many words are written and not read, as of now.
+    /// Looks how far the reader is, and says when to look again: its lines of memory are far away. True if half of the ring
+    /// is full.
     #[cold]
-    fn look(&self, tail: u64) -> u64 {
+    fn look(&self, tail: u64) -> bool {
         let read = self.reader.head.load(Ordering::Acquire);
         self.writer.read.store(read, Ordering::Relaxed);
-        tail - read
+        let half = read + WORDS as u64 / 2;
+        // As long as what follows surely fits.
+        let sure = (tail + LOOK).min(read + WORDS as u64 - LONGEST);
+        self.writer.look.store(half.max(sure), Ordering::Relaxed);
+        tail >= half
     }
 
     /// How many words were ever written.
@@ -151,9 +173,9 @@ impl Ring {
 
     /// Reads on, up to word `until` or as much as fits into `block`; false if there was nothing. Only for one thread at a
     /// time.
-    pub(super) fn read(&self, until: u64, block: &mut Block) -> bool {
+    pub(super) fn read(&self, until: u64, key: Option<&SubjectKey>, block: &mut Block) -> bool {
         let begun = self.reader.head.load(Ordering::Relaxed);
-        let mut reading = Reading { ring: self, place: begun };
+        let mut reading = Reading { ring: self, place: begun, key };
         while reading.place < until && block.has_room() {
             reading.decision(block);
         }
@@ -174,6 +196,7 @@ impl Ring {
 struct Reading<'a> {
     ring: &'a Ring,
     place: u64,
+    key: Option<&'a SubjectKey>,
 }
 
 impl Reading<'_> {
@@ -186,7 +209,21 @@ impl Reading<'_> {
     fn decision(&mut self, block: &mut Block) {
         let (at, head) = (Timestamp::from_micros(self.next()), Head(self.next()));
         let whole = head.is_whole().then(|| if head.has_cost() { self.next() } else { 1 });
-        let mut left = head.subjects();
+        let subjects = match head.subjects() {
+            0 => self.people(block),
+            many => self.ids(many, block),
+        };
+        for _ in 0..head.mets() {
+            let brief = Brief(self.next());
+            let cost = if brief.has_cost() { self.next() } else { brief.cost() };
+            let period = if brief.has_period() { Some(Span::from_micros(self.next())) } else { None };
+            block.push_met(Given { limit: brief.limit(), who: brief.who(), period, cost });
+        }
+        block.push((at, head.is_allowed(), head.times()), whole, (subjects, head.mets()));
+    }
+
+    fn ids(&mut self, many: usize, block: &mut Block) -> usize {
+        let mut left = many;
         while left > 0 {
             let mut kinds = self.next();
             for _ in 0..left.min(KINDS) {
@@ -197,29 +234,107 @@ impl Reading<'_> {
             }
             left = left.saturating_sub(KINDS);
         }
-        for _ in 0..head.mets() {
-            let brief = Brief(self.next());
-            let cost = if brief.has_cost() { self.next() } else { brief.cost() };
-            let period = if brief.has_period() { Some(Span::from_micros(self.next())) } else { None };
-            block.push_met(Given { limit: brief.limit(), who: brief.who(), period, cost });
+        many
+    }
+
+    /// Client, address and tenant: always all three.
+    fn people(&mut self, block: &mut Block) -> usize {
+        let lengths = Lengths(self.next());
+        let [address, tenant, user] = lengths.all().map(|length| self.bytes(length));
+        let Some(names) = self.key.map(Names) else {
+            // Nobody hands over people without a key.
+            return 0;
+        };
+        let of_address = names.address(&address);
+        let client = if lengths.has_user() { names.user(&tenant, &user) } else { of_address };
+        let of_tenant = if lengths.has_tenant() { names.tenant(&tenant) } else { client };
+        [client, of_address, of_tenant].into_iter().for_each(|id| block.push_subject(id));
+        3
+    }
+
+    fn bytes(&mut self, length: usize) -> SmallVec<[u8; 64]> {
+        let mut bytes = SmallVec::new();
+        for _ in 0..length.div_ceil(8) {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
         }
-        block.push((at, head.is_allowed(), head.times()), whole, (head.subjects(), head.mets()));
+        bytes.truncate(length);
+        bytes
     }
 }
 
-/// Bit 0: allowed; 1: a whole request; 2: its cost follows; 4 to 17: how many limits; 18 to 31: how many subjects; from 32 on:
-/// how many times.
+/// How long the names of people are, as one word. Bits 0 to 15: the address; 16 to 31: the tenant; 32 to 47: the user; 48: there
+/// is a tenant; 49: there is a user.
+#[derive(Clone, Copy)]
+struct Lengths(u64);
+
+impl Lengths {
+    const fn all(self) -> [usize; 3] {
+        [self.0 as u16 as usize, (self.0 >> 16) as u16 as usize, (self.0 >> 32) as u16 as usize]
+    }
+
+    const fn has_tenant(self) -> bool {
+        self.0 >> 48 & 1 != 0
+    }
+
+    const fn has_user(self) -> bool {
+        self.0 >> 49 & 1 != 0
+    }
+}
+
+impl People<'_> {
+    /// True if their names are short enough to be handed over.
+    #[inline]
+    pub(super) fn are_short(&self) -> bool {
+        let length = |name: Option<&str>| name.map_or(0, str::len);
+        length(self.tenant) + length(self.user) <= 8 * NAMES - 64
+    }
+
+    #[inline]
+    fn write(&self, put: &mut impl FnMut(u64)) {
+        let (tenant, user) = (self.tenant.unwrap_or_default(), self.user.unwrap_or_default());
+        let lengths = self.address.as_bytes().len() | tenant.len() << 16 | user.len() << 32;
+        let there = u64::from(self.tenant.is_some()) << 48 | u64::from(self.user.is_some()) << 49;
+        put(lengths as u64 | there);
+        for name in [self.address.as_bytes(), tenant.as_bytes(), user.as_bytes()] {
+            each_word(name, &mut *put);
+        }
+    }
+
+    /// The same by their ids: client, address and tenant.
+    pub(super) fn ids(&self, key: &SubjectKey) -> [SubjectId; 3] {
+        let (names, tenant) = (Names(key), self.tenant.unwrap_or_default().as_bytes());
+        let address = names.address(self.address.as_bytes());
+        let client = self.user.map_or(address, |user| names.user(tenant, user.as_bytes()));
+        [client, address, self.tenant.map_or(client, |tenant| names.tenant(tenant.as_bytes()))]
+    }
+}
+
+#[inline]
+fn write_ids(ids: &[SubjectId], put: &mut impl FnMut(u64)) {
+    for ids in ids.chunks(KINDS) {
+        put(ids.iter().rev().fold(0, |kinds, id| kinds << 4 | id.kind() as u64));
+        for [low, high] in ids.iter().map(SubjectId::halves) {
+            put(low);
+            put(high);
+        }
+    }
+}
+
+/// Bit 0: allowed; 1: a whole request; 2: its cost follows; 4 to 17: how many limits; 18 to 31: how many ids, none if there are people; from
+/// 32 on: how many times.
 impl Head {
     /// No more words than these for one decision.
     const fn most_words(noted: &Noted<'_>) -> u64 {
-        (3 + 3 * noted.subjects.len() + 3 * noted.met.len()) as u64
+        let ids = if let Whose::Ids(ids) = noted.whose { ids.len() } else { 0 };
+        (3 + NAMES + 3 * ids + 3 * noted.met.len()) as u64
     }
 
     #[inline]
     fn new(noted: &Noted<'_>) -> Self {
         let costs = noted.whole.is_some_and(|cost| cost != 1);
         let flags = u64::from(noted.allowed) | u64::from(noted.whole.is_some()) << 1 | u64::from(costs) << 2;
-        let (mets, subjects) = (noted.met.len() as u64, noted.subjects.len() as u64);
+        let ids = if let Whose::Ids(ids) = noted.whose { ids.len() } else { 0 };
+        let (mets, subjects) = (noted.met.len() as u64, ids as u64);
         Self(flags | mets << 4 | subjects << 18 | u64::from(noted.times) << 32)
     }
 

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use smallvec::SmallVec;
-use threshold_core::{Span, SubjectId, Timestamp};
+use threshold_core::{Span, SubjectId, SubjectKey, Timestamp};
 
 use super::block::{Block, Handed};
 use super::limit::{Limit, named};
@@ -107,9 +107,9 @@ impl Table {
     }
 
     /// Adds up what is in `ring` up to word `until`.
-    pub(super) fn add_all(&mut self, ring: &Ring, until: u64) {
+    pub(super) fn add_all(&mut self, ring: &Ring, until: u64, key: Option<&SubjectKey>) {
         let mut block = std::mem::take(&mut self.block);
-        while ring.read(until, &mut block) {
+        while ring.read(until, key, &mut block) {
             self.add(&block);
             block.clear();
         }

@@ -170,7 +170,9 @@ async fn descriptors_are_counted_for_what_they_count_by() {
     let hits = Some(NonZeroU64::MIN);
     let described = |entries| Descriptor { entries, hits, own: None };
     let looked = Descriptor { entries: b, hits: None, own: None };
-    for call in [&[described(a), described(b)][..], &[described(a), looked], &[described(a), described(other)]] {
+    for call in
+        [&[described(a), described(b)][..], &[described(a), looked], &[described(a), described(other)]]
+    {
         service.engine.rate_limit("edge", call).await.expect("a decision");
     }
     let drained = usage.drain();

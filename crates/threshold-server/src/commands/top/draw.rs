@@ -73,8 +73,8 @@ fn numbers<'a>(view: &View, look: Look) -> Paragraph<'a> {
     let share = if asked > 0.0 { 100.0 * denied / asked } else { 0.0 };
     let sanctions: u64 = view.sanctions.iter().map(|(_, count)| count).sum();
     let mut words = vec![format!("{} requests/s", count(asked)), format!("{share:.1} % refused")];
-    words.push(format!("{}/s warned", count(view.recent(|one| one.warned))));
-    words.push(format!("{}/s slowed", count(view.recent(|one| one.delayed))));
+    words.push(format!("{} warned", count(view.recent(|one| one.warned))));
+    words.push(format!("{} slowed", count(view.recent(|one| one.delayed))));
     words.push(format!("{sanctions} sanctions"));
     words.extend(view.connections.map(|connections| format!("{connections} connections")));
     let used = view.components.iter().filter(|(_, status)| status != "none");
@@ -82,7 +82,7 @@ fn numbers<'a>(view: &View, look: Look) -> Paragraph<'a> {
         let colour = if status == "failing" { Color::Red } else { Color::Green };
         [Span::raw(format!("{name} ")), Span::styled(format!("{status}   "), look.colour(colour))]
     };
-    Paragraph::new(vec![Line::from(words.join("   ")), Line::from_iter(used.flat_map(state))])
+    Paragraph::new(vec![Line::from(words.join("  ")), Line::from_iter(used.flat_map(state))])
 }
 
 /// One kind of seconds, the latest at the right.
