@@ -75,7 +75,7 @@ impl Traffic {
     pub(crate) fn to_json(&self, after: Option<f64>) -> Json {
         let seen = self.seen();
         let new = seen.seconds.iter().filter(|second| after.is_none_or(|after| second.at() > after));
-        json!({ "started": self.started.to_string(), "samples": new.map(Second::to_json).collect::<Vec<_>>() })
+        json!({ "started": self.started.to_string(), "samples": new.map(Second::told).collect::<Vec<_>>() })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -109,7 +109,7 @@ impl Second {
         each.filter(|(ending, _)| wanted(**ending)).map(|(_, count)| count).sum()
     }
 
-    fn to_json(&self) -> Json {
+    fn told(&self) -> Json {
         let layers = Layer::ALL.iter().zip(self.layers);
         let layers: Map<_, _> =
             layers.map(|(layer, count)| (layer.word().to_owned(), json!(count))).collect();

@@ -24,6 +24,7 @@ mod rules;
 mod select;
 mod standings;
 mod subject;
+mod watch;
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -177,43 +178,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
     }
 
-    /// The same engine, telling `listener` what happens. It is called while a decision is made, so it should not take
-    /// long.
-    #[must_use]
-    pub fn telling(self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self { listener: Some(Box::new(listener)), ..self }
-    }
-
     /// The same engine, whose decisions leave a ledger alone that has failed so often: nobody waits for it each time.
     #[must_use]
     pub fn breaking(self, settings: BreakerSettings) -> Self {
         Self { ledger_breaker: Breaker::new(settings), ..self }
-    }
-
-    /// The same engine, counting every decision in `usage`, which is no other engine's with another secret. Without one that
-    /// costs nothing.
-    #[must_use]
-    pub fn tracking(self, usage: Arc<Usage>) -> Self {
-        usage.named_by(self.subject_keys.current());
-        Self { usage: Some(usage), ..self }
-    }
-
-    /// The same engine, remembering in `recent` what it was asked. Without one that costs nothing.
-    #[must_use]
-    pub fn recalling(self, recent: Arc<Recent>) -> Self {
-        Self { recent: Some(recent), ..self }
-    }
-
-    /// The same engine, counting in `figures` what every decision came to. Without one that costs nothing.
-    #[must_use]
-    pub fn measured(self, figures: Arc<Figures>) -> Self {
-        Self { figures: Some(figures), ..self }
-    }
-
-    /// The same engine, showing decisions to `watcher`, one by one.
-    #[must_use]
-    pub fn watched(self, watcher: Arc<dyn Watcher>) -> Self {
-        Self { watcher: Some(watcher), ..self }
     }
 
     /// The same engine with room for `subjects` of each kind with a standing (2¹⁹ unless told): sanctions are kept first.

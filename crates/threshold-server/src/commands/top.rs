@@ -54,7 +54,9 @@ fn show(asked: &Top, output: &Output) -> Result<(), String> {
     let mut view = View::new(remote.to_string());
     view.take(first);
     let (tell, said) = sync_channel(1);
-    std::thread::spawn(move || runtime.block_on(follow(&remote, &tell)));
+    let asking = std::thread::Builder::new().name("top".to_owned());
+    let asking = asking.spawn(move || runtime.block_on(follow(&remote, &tell)));
+    asking.map_err(|error| format!("no thread could be started: {error}; try again"))?;
     let mut terminal =
         ratatui::try_init().map_err(|error| format!("the terminal cannot be used: {error}; try another"))?;
     let ended = run(&mut terminal, (view, output.is_coloured()), &said);
