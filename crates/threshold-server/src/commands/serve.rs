@@ -129,7 +129,9 @@ fn greet(config: &ServerConfig, surfaces: &Surfaces, output: &mut Output) {
         output.line(&format!("  rls      grpc://{address} (Envoy's rate limit service)"));
     }
     if let Some(address) = surfaces.admin {
-        output.line(&format!("  admin    http://{address} (/livez, /readyz, /api/admin)"));
+        output.line(&format!(
+            "  admin    http://{address} (the dashboard; /api/admin, /metrics, /livez, /readyz)"
+        ));
     }
     if let Some(token) = &surfaces.new_token {
         output.line(&format!("  token    {token} (for /api/admin; shown this once, so keep it)"));
