@@ -531,6 +531,20 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_handed_over_is_dropped_and_harms_nothing_else() {
+        let usage = Usage::new(1 << 12);
+        let many = vec![subject(1); threshold_core::MAX_STEPS + 1];
+        let met = vec![api(Span::MINUTE); threshold_core::MAX_STEPS + 1];
+        let at = seconds(60);
+        for (ids, met) in [(&many[..0], &met[..2]), (&many[..], &met[..3]), (&many[..1], &met[..])] {
+            usage.count(&Noted { at, allowed: true, times: 1, whole: None, whose: Whose::Ids(ids), met });
+            count(&usage, (1, 60), true, &[api(Span::MINUTE)]);
+        }
+        let drained = usage.drain();
+        assert_eq!((requests(&drained), drained.dropped), (3, 5 + met.len() as u64));
+    }
+
+    #[test]
     fn threads_without_a_ring_of_their_own_share_one() {
         let usage = Usage::new(1 << 12);
         let (ready, threads) = (std::sync::Barrier::new(RINGS + 9), RINGS + 9);

@@ -25,8 +25,6 @@ const LONGEST: u64 = (3 + NAMES + 3 * MAX_STEPS + 3 * MAX_STEPS) as u64;
 const NAMES: usize = 64;
 /// How many words are written between two looks at a reader that is behind.
 const LOOK: u64 = WORDS as u64 / 32;
-/// How many decisions find no room between two looks.
-const MISSES: u64 = 16;
 const _: () = assert!(LONGEST + LOOK < WORDS as u64 / 4);
 const _: () = assert!(MAX_STEPS <= 1 << 12 && SubjectKind::ALL.len() <= 16);
 
@@ -48,8 +46,7 @@ struct Writer {
     read: AtomicU64,
     /// Where it looks again.
     look: AtomicU64,
-    /// Decisions and their counts for which there was no room, since ever.
-    missed: AtomicU64,
+    /// Counts for which there was no room, since ever.
     dropped: AtomicU64,
 }
 
@@ -97,18 +94,15 @@ impl Ring {
         let writer = &self.writer;
         let tail = writer.tail.load(Ordering::Relaxed);
         let mut much = false;
+        if !noted.is_sound() {
+            self.drop_counts(noted);
+            return false;
+        }
         if tail >= writer.look.load(Ordering::Relaxed) {
-            let end = tail + Head::most_words(noted);
-            let is_full = || end - writer.read.load(Ordering::Relaxed) > WORDS as u64;
-            let missed = writer.missed.load(Ordering::Relaxed);
-            if !is_full() || missed.is_multiple_of(MISSES) {
-                much = self.look(tail);
-            }
-            if is_full() {
-                writer.missed.store(missed + 1, Ordering::Relaxed);
-                writer
-                    .dropped
-                    .store(writer.dropped.load(Ordering::Relaxed) + noted.counts(), Ordering::Relaxed);
+            much = self.look(tail);
+            let used = tail - writer.read.load(Ordering::Relaxed);
+            if used + Head::most_words(noted) > WORDS as u64 {
+                self.drop_counts(noted);
                 return much;
             }
         }
@@ -138,6 +132,12 @@ impl Ring {
         }
         writer.tail.store(place, Ordering::Release);
         much
+    }
+
+    #[cold]
+    fn drop_counts(&self, noted: &Noted<'_>) {
+        let dropped = self.writer.dropped.load(Ordering::Relaxed);
+        self.writer.dropped.store(dropped + noted.counts(), Ordering::Relaxed);
     }
 
     /// Writes something where the next decisions will be, which nobody reads before those: the lines of memory come here from
@@ -306,6 +306,18 @@ impl People<'_> {
         let address = names.address(self.address.as_bytes());
         let client = self.user.map_or(address, |user| names.user(tenant, user.as_bytes()));
         [client, address, self.tenant.map_or(client, |tenant| names.tenant(tenant.as_bytes()))]
+    }
+}
+
+impl Noted<'_> {
+    /// True if it is about somebody, and about no more than one operation of a store: the reader relies on that.
+    #[inline]
+    const fn is_sound(&self) -> bool {
+        let somebody = match self.whose {
+            Whose::People(_) => true,
+            Whose::Ids(ids) => !ids.is_empty() && ids.len() <= MAX_STEPS,
+        };
+        somebody && self.met.len() <= MAX_STEPS
     }
 }
 

@@ -237,3 +237,19 @@ fn what_many_threads_ask_is_what_is_counted() {
     assert_eq!(log.values().map(|(asked, _)| asked).sum::<u64>(), THREADS * EACH);
     assert_eq!(found, log);
 }
+
+#[tokio::test]
+async fn people_are_known_by_the_ids_of_the_ledger_however_long_their_names_are() {
+    let (service, usage) = service();
+    for length in (1..40).chain([440, 441, 448, 2_000]) {
+        let user = "ü".repeat(length);
+        assert!(service.allows(&Ask::get("/").of("acme").by(&user).from("2001:db8:1:2::9")).await);
+        let counted = counted(&usage);
+        let of = |limit, subject| counted.get(&(limit, subject)).copied();
+        let user = subjects().user(Some("acme"), &user);
+        assert_eq!([of(EVERY_REQUEST, user), of("users", user)], [Some((1, 0, 1)); 2], "{length}");
+        assert_eq!(of("tenants", subjects().tenant("acme")), Some((1, 0, 1)), "{length}");
+        assert_eq!(of("edge", address("2001:db8:1:2::9")), Some((1, 0, 1)), "{length}");
+        service.wait(Span::SECOND);
+    }
+}
