@@ -27,6 +27,14 @@ impl Operated {
         Self::with(policy, &[], &[("THRESHOLD_ADMIN_TOKEN", TOKEN)])
     }
 
+    /// What a wrong password for Alice's account is answered, as an application tells of it.
+    pub(super) async fn fails_login(&self) -> u16 {
+        let api = Client::new(self.server.api);
+        let body = r#"{"account": "Alice@example.com", "ip": "192.0.2.7", "success": false}"#;
+        let request = api.request("POST", "/v1/login", &[("content-type", "application/json")], body);
+        api.send(request).await.status.as_u16()
+    }
+
     pub(super) fn with(policy: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let server = Server::with(policy, arguments, environment);
         let (client, asker) = (Client::new(server.admin), Client::new(server.gateway));

@@ -196,16 +196,11 @@ async fn accounts_tenants_and_hashes() {
         &[],
         &ENVIRONMENT,
     );
-    let api = Client::new(operated.server.api);
-    let fail = async || {
-        let body = r#"{"account": "Alice@example.com", "ip": "192.0.2.7", "success": false}"#;
-        api.send(api.request("POST", "/v1/login", &[("content-type", "application/json")], body)).await.status
-    };
-    fail().await;
-    fail().await;
-    assert_eq!(fail().await, 429);
+    operated.fails_login().await;
+    operated.fails_login().await;
+    assert_eq!(operated.fails_login().await, 429);
     let erased = operated.told("DELETE", "subjects/account:alice%40example.com", "").await;
-    assert_eq!((&erased["ledger"]["failures"], fail().await.as_u16()), (&json!(1), 200), "{erased}");
+    assert_eq!((&erased["ledger"]["failures"], operated.fails_login().await), (&json!(1), 200), "{erased}");
     let tenant = async || {
         let request = operated.asker.request("GET", "/", &[("x-tenant", "acme")], "");
         operated.asker.send(request).await.status.as_u16()

@@ -114,20 +114,15 @@ async fn tenants_get_the_numbers_of_their_tier() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lockouts_are_listed_and_lifted() {
     let operated = Operated::start("[login]\nlockout = [{ failures = 2, lock = \"1h\" }]\n");
-    let api = crate::support::client::Client::new(operated.server.api);
-    let fail = async || {
-        let body = r#"{"account": "Alice@example.com", "ip": "192.0.2.7", "success": false}"#;
-        api.send(api.request("POST", "/v1/login", &[("content-type", "application/json")], body)).await.status
-    };
-    fail().await;
-    fail().await;
-    assert_eq!(fail().await, 429);
+    operated.fails_login().await;
+    operated.fails_login().await;
+    assert_eq!(operated.fails_login().await, 429);
     let listed = operated.told("GET", "lockouts?client=alice%40example.com", "").await;
     assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
     assert_eq!(operated.told("GET", "lockouts?client=bob", "").await["items"], json!([]));
     assert_eq!(operated.told("DELETE", "lockouts/alice%40example.com", "").await["changed"], true);
     assert_eq!(operated.told("GET", "lockouts", "").await["items"], json!([]));
-    assert_eq!(fail().await, 200);
+    assert_eq!(operated.fails_login().await, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,8 @@ class Operator {
     await this.page.waitForSelector("input[name=token]", SOON);
     await this.page.type("input[name=token]", token);
     await this.page.click("button.main");
+    // What is typed before the first section is there would be gone with it.
+    if (token === TOKEN) await this.page.waitForSelector("#nav a[aria-current]", SOON);
   }
 
   /** The text of the page, once `wanted` is in it. */
@@ -55,6 +57,8 @@ class Operator {
 
   async goes(hash) {
     await this.page.evaluate((to) => (location.hash = to), hash);
+    const path = hash.slice(2).split("/")[0];
+    await this.page.waitForSelector(`#nav a[aria-current][data-path="${path}"]`, SOON);
   }
 
   /** Presses the button that says `words`, in a dialog if there is one. */
