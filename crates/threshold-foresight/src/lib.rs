@@ -1,0 +1,10 @@
+//! Foresight: what a policy would do, before it does it.
+//!
+//! Requests come from access logs ([`logs`]) or are made up by a scenario, and each has a time of its own. A replay has them
+//! decided by the real engine at those times, and a tally keeps what came of it, in bounded memory.
+//!
+//! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
+
+pub mod request;
+
+pub use request::Request;
