@@ -5,6 +5,10 @@
 //!
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
+pub mod replay;
 pub mod request;
+pub mod tally;
 
+pub use replay::Replay;
 pub use request::Request;
+pub use tally::Tally;
