@@ -6,9 +6,11 @@
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
 pub mod replay;
+pub mod report;
 pub mod request;
 pub mod tally;
 
 pub use replay::Replay;
+pub use report::Report;
 pub use request::Request;
 pub use tally::Tally;

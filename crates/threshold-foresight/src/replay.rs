@@ -85,7 +85,8 @@ impl Replay {
         let memory = || MemoryStore::builder().max_bytes(BYTES).clock(clock.clone()).build();
         let imposed = Arc::new(Imposed::default());
         let heard = Arc::clone(&imposed);
-        let engine = Engine::new(rules, secrets(), memory()?, memory()?).telling(move |event| heard.hear(event));
+        let engine =
+            Engine::new(rules, secrets(), memory()?, memory()?).telling(move |event| heard.hear(event));
         let (rules, decision) = (engine.rules(), Decision::default());
         Ok(Self { engine, rules, clock, decision, imposed, asked: 0 })
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use threshold::engine::{Decision, Reason};
 use threshold::figures::Ending;
 use threshold::policy::Layer;
-use threshold::{Retry, Span, Timestamp};
+use threshold::{MemoryStats, Retry, Span, Timestamp};
 
 pub use agents::Agent;
 pub use peaks::{Peaks, SHARES};
@@ -109,6 +109,8 @@ pub struct Tally {
     pub busiest: Busiest,
     /// Steps that the edge and the store were asked for.
     pub steps: (u64, u64),
+    /// The most counters that lived at the same time, and their bytes.
+    pub memory: (usize, usize),
     /// Requests that asked the store at all.
     pub operations: u64,
     /// When the first and the last request came.
@@ -160,6 +162,7 @@ impl Tally {
             first: None,
             busiest: Busiest::default(),
             steps: (0, 0),
+            memory: (0, 0),
             operations: 0,
             span: None,
             now: Now::default(),
@@ -193,6 +196,13 @@ impl Tally {
                 by: refused_by(judged.decision).to_owned(),
             });
         }
+    }
+
+    /// Sees what counters take; to be called now and then.
+    pub fn see_memory(&mut self, stats: &[MemoryStats]) {
+        let keys = stats.iter().map(|one| one.keys).sum();
+        let bytes = stats.iter().map(|one| one.bytes).sum();
+        self.memory = (self.memory.0.max(keys), self.memory.1.max(bytes));
     }
 
     /// Counts what the actor with this number came to, among `actors`.
@@ -271,7 +281,8 @@ impl Tally {
         }
         self.now.denied += 1;
         if self.now.denied > self.busiest.denied.1 {
-            self.busiest.denied = (Timestamp::from_micros(minute * Span::MINUTE.as_micros()), self.now.denied);
+            self.busiest.denied =
+                (Timestamp::from_micros(minute * Span::MINUTE.as_micros()), self.now.denied);
         }
     }
 }

@@ -126,8 +126,12 @@ impl Subjects {
     #[cold]
     fn let_go(&mut self) {
         let spared = |record: &Record| record.name.is_none();
-        let mut times: Vec<u64> =
-            self.table.iter().filter(|record| spared(record)).map(|record| record.seen.1.as_micros()).collect();
+        let mut times: Vec<u64> = self
+            .table
+            .iter()
+            .filter(|record| spared(record))
+            .map(|record| record.seen.1.as_micros())
+            .collect();
         let half = times.len() / 2;
         if half > self.most / 8 {
             let (_, &mut middle, _) = times.select_nth_unstable(half);
@@ -176,7 +180,12 @@ impl Subjects {
     /// The limits that refused `record`.
     pub fn limits_of<'a>(&'a self, record: &Record) -> impl Iterator<Item = &'static str> + use<'a> {
         let limits = record.limits;
-        self.limits.iter().take(64).enumerate().filter(move |(bit, _)| limits >> bit & 1 == 1).map(|(_, name)| *name)
+        self.limits
+            .iter()
+            .take(64)
+            .enumerate()
+            .filter(move |(bit, _)| limits >> bit & 1 == 1)
+            .map(|(_, name)| *name)
     }
 
     /// How many there were, and how many of them were refused. Who came back after it was let go counts twice: `exact` is
