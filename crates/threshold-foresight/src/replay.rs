@@ -6,10 +6,12 @@
 //! What a log does not have is passed over: how long requests took, and with that limits of how many at the same time; bytes
 //! that were not declared; what logins came to; messages of WebSockets.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
-use threshold::engine::{Decision, Engine, Extras, Rules, Secrets};
+use threshold::engine::{Decision, Engine, Explanation, Extras, Rules, Secrets};
 use threshold::event::Event;
 use threshold::identify::{Facts, Identity, UserKind};
 use threshold::ledger::SanctionKind;
@@ -105,6 +107,21 @@ impl Replay {
         }
         let brought_ban = self.imposed.bans.load(Ordering::Relaxed) > bans;
         Judged { identity, decision: &self.decision, route: self.rules.route(&facts), brought_ban }
+    }
+
+    /// Says what would become of a request now and why, and charges nothing. None if its path cannot be read.
+    #[must_use]
+    pub fn explain(&self, request: &Request<'_>) -> Option<Explanation> {
+        self.clock.set(request.at);
+        let facts = facts(request);
+        let identity = identify(&self.rules, &facts, request);
+        let extras = Extras { account: request.account, ..Extras::default() };
+        let asking = pin!(self.engine.explain(&facts, &identity, extras));
+        // A store in memory waits for nothing, and does not fail.
+        match asking.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(explanation)) => Some(explanation),
+            Poll::Ready(Err(_)) | Poll::Pending => None,
+        }
     }
 
     /// The policy.
