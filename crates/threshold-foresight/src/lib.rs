@@ -5,6 +5,7 @@
 //!
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
+pub mod logs;
 pub mod request;
 
-pub use request::Request;
+pub use request::{Headers, Request};
