@@ -5,6 +5,7 @@
 //!
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
+pub mod logs;
 pub mod replay;
 pub mod report;
 pub mod request;
@@ -12,5 +13,5 @@ pub mod tally;
 
 pub use replay::Replay;
 pub use report::Report;
-pub use request::Request;
+pub use request::{Headers, Request};
 pub use tally::Tally;

@@ -29,7 +29,12 @@ fn explained(asked: &Explain, output: &mut Output) -> Result<Ended, Failed> {
             let mut ended = None;
             each(&mut lines, output, |request| {
                 let at = last.unwrap_or(request.at).max(request.at);
-                ended.get_or_insert_with(|| (Request { at, ..*request }.method.to_owned(), ask(&mut replay, &Request { at, ..*request }, asked.times)));
+                ended.get_or_insert_with(|| {
+                    (
+                        Request { at, ..*request }.method.to_owned(),
+                        ask(&mut replay, &Request { at, ..*request }, asked.times),
+                    )
+                });
             })
             .map_err(Failed::Not)?;
             match ended {
@@ -72,7 +77,11 @@ fn ask(replay: &mut Replay, request: &Request<'_>, times: u64) -> Option<Explana
 }
 
 /// The request of the command line.
-fn request<'a>(asked: &'a Explain, at: Timestamp, headers: &'a [(&'a str, &'a str)]) -> Result<Request<'a>, Failed> {
+fn request<'a>(
+    asked: &'a Explain,
+    at: Timestamp,
+    headers: &'a [(&'a str, &'a str)],
+) -> Result<Request<'a>, Failed> {
     let whole = asked.target.as_deref().unwrap_or("/");
     let (host, target) = match whole.split_once("://") {
         None => (None, whole),
@@ -104,7 +113,11 @@ fn request<'a>(asked: &'a Explain, at: Timestamp, headers: &'a [(&'a str, &'a st
 
 fn tell((asked, policy): (&Explain, &Policy), told: Option<&Explanation>, output: &mut Output) -> Ended {
     let Some(told) = told else {
-        output.labelled(Style::Error, "refused", "the path cannot be read, so nobody can tell which limits it is for");
+        output.labelled(
+            Style::Error,
+            "refused",
+            "the path cannot be read, so nobody can tell which limits it is for",
+        );
         return Ended::Broken;
     };
     let passes = told.refused.is_none() && told.passes == Retry::Now;
@@ -130,8 +143,11 @@ fn text(file: &Path, policy: &Policy, told: &Explanation, output: &mut Output) {
     guarantees(policy, told, output);
     if !told.skipped.is_empty() {
         output.line("");
-        let rows: Vec<_> =
-            told.skipped.iter().map(|(limit, why)| [(*limit).to_owned(), why.name().replace('_', " ")]).collect();
+        let rows: Vec<_> = told
+            .skipped
+            .iter()
+            .map(|(limit, why)| [(*limit).to_owned(), why.name().replace('_', " ")])
+            .collect();
         table(["NOT ASKED", "BECAUSE"], &rows, output);
     }
     for (subject, _) in &told.held {

@@ -26,8 +26,7 @@ pub(crate) struct Opened {
 pub(crate) fn open(files: &[PathBuf], reading: &Reading) -> Result<Opened, String> {
     let sources = files.iter().map(|file| source(file)).collect::<Result<Vec<_>, _>>()?;
     let fields = reading.fields.clone().unwrap_or_default();
-    let options =
-        Options { format: reading.format, fields, strict: reading.strict, ..Options::default() };
+    let options = Options { format: reading.format, fields, strict: reading.strict, ..Options::default() };
     opened(sources, options)
 }
 

@@ -40,9 +40,9 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 fn totals(report: &Report, output: &mut Output) {
-    let span = report.span.map_or_else(String::new, |(from, to)| {
-        format!(", {from} to {to} ({})", lasting(to.since(from)))
-    });
+    let span = report
+        .span
+        .map_or_else(String::new, |(from, to)| format!(", {from} to {to} ({})", lasting(to.since(from))));
     let title = format!("{} requests{span}", report.requests());
     let title = output.styled(Style::Heading, &title);
     output.line(&title);
@@ -110,12 +110,22 @@ fn limits(report: &Report, output: &mut Output) {
             let numbers = [count.asked, count.denied, count.denied_before, count.warned, count.would_deny];
             let [asked, denied, before, warned, would] = numbers.map(|number| number.to_string());
             let subjects = format!("{} ({} ordinary)", limit.subjects.0, limit.subjects.1);
-            [limit.id.to_owned(), limit.layer.word().to_owned(), asked, denied, before, warned, would, subjects]
+            [
+                limit.id.to_owned(),
+                limit.layer.word().to_owned(),
+                asked,
+                denied,
+                before,
+                warned,
+                would,
+                subjects,
+            ]
         })
         .collect();
     if !rows.is_empty() {
         output.line("");
-        let headings = ["LIMIT", "LAYER", "ASKED", "DENIED", "WAS", "WARNED", "WOULD DENY", "SUBJECTS DENIED"];
+        let headings =
+            ["LIMIT", "LAYER", "ASKED", "DENIED", "WAS", "WARNED", "WOULD DENY", "SUBJECTS DENIED"];
         table(headings, &rows, output);
     }
 }
@@ -150,9 +160,19 @@ fn hit(report: &Report, output: &mut Output) {
     let (seen, denied, exact) = report.subjects;
     let [ordinary, unclear, abusive] = report.looks;
     let about = if exact { "" } else { "about " };
-    heading(&format!("{about}{denied} of {seen} subjects denied: {ordinary} look ordinary, {unclear} unclear, {abusive} abusive"), output);
+    heading(
+        &format!(
+            "{about}{denied} of {seen} subjects denied: {ordinary} look ordinary, {unclear} unclear, {abusive} abusive"
+        ),
+        output,
+    );
     subjects(&report.hit, output);
-    let rest: Vec<_> = report.ordinary.iter().filter(|one| report.hit.iter().all(|hit| hit.who != one.who)).cloned().collect();
+    let rest: Vec<_> = report
+        .ordinary
+        .iter()
+        .filter(|one| report.hit.iter().all(|hit| hit.who != one.who))
+        .cloned()
+        .collect();
     if !rest.is_empty() {
         heading("denied and ordinary, beside those", output);
         subjects(&rest, output);
@@ -171,20 +191,39 @@ fn subjects(subjects: &[SubjectReport], output: &mut Output) {
             (false, false) => lasting(record.blocked),
         };
         let [requests, denied, before, warned] =
-            [record.requests, record.denied, record.denied_before, record.warned].map(|number| number.to_string());
+            [record.requests, record.denied, record.denied_before, record.warned]
+                .map(|number| number.to_string());
         let looks = format!("{}: {}", subject.looks.0.name(), subject.looks.1.join(", "));
-        [subject.who.clone(), requests, denied, before, warned, blocked, record.peak.to_string(), subject.by(), looks]
+        [
+            subject.who.clone(),
+            requests,
+            denied,
+            before,
+            warned,
+            blocked,
+            record.peak.to_string(),
+            subject.by(),
+            looks,
+        ]
     };
     let rows: Vec<_> = subjects.iter().map(row).collect();
-    table(["SUBJECT", "REQUESTS", "DENIED", "WAS", "WARNED", "BLOCKED FOR", "PEAK/MIN", "BY", "LOOKS"], &rows, output);
+    table(
+        ["SUBJECT", "REQUESTS", "DENIED", "WAS", "WARNED", "BLOCKED FOR", "PEAK/MIN", "BY", "LOOKS"],
+        &rows,
+        output,
+    );
 }
 
 fn cost(report: &Report, output: &mut Output) {
     let cost = &report.cost;
     let (at, requests) = report.busiest.requests;
     heading("What the policy costs", output);
-    output.line(&format!("busiest second: {requests} requests at {at}, {} operations of the store", cost.operations_at_peak));
-    output.line(&format!("steps a request: {:.2} at the edge, {:.2} in the store", cost.steps.0, cost.steps.1));
+    output.line(&format!(
+        "busiest second: {requests} requests at {at}, {} operations of the store",
+        cost.operations_at_peak
+    ));
+    output
+        .line(&format!("steps a request: {:.2} at the edge, {:.2} in the store", cost.steps.0, cost.steps.1));
     output.line(&format!("counters at most: {} ({} KiB)", cost.memory.0, cost.memory.1 / 1024));
     output.line("");
 }
