@@ -18,6 +18,9 @@ use crate::tally::{
     Busiest, Counts, Kind, LimitCount, Looks, Moment, Record, SHARES, Series, Subjects, Tally,
 };
 
+/// How many limits are named where there is little room.
+const NAMED_LIMITS: usize = 3;
+
 /// What the shares of [`SHARES`] are called.
 pub const SHARE_NAMES: [&str; SHARES.len()] =
     ["below 10 %", "10–25 %", "25–50 %", "50–75 %", "75–90 %", "90–100 %", "over"];
@@ -308,6 +311,11 @@ impl SubjectReport {
     pub fn by(&self) -> String {
         match self.limits.is_empty() {
             true => self.record.by.to_owned(),
+            // Few say enough, and a table has only so much room.
+            false if self.limits.len() > NAMED_LIMITS => {
+                let (first, others) = self.limits.split_at(NAMED_LIMITS);
+                format!("{} and {} more", first.join(", "), others.len())
+            }
             false => self.limits.join(", "),
         }
     }
