@@ -21,6 +21,9 @@ const BROWSERS: [&str; 3] = [
 const ACCOUNTS: [&str; 4] =
     ["robin@acorn.example", "wren@acorn.example", "admin@acorn.example", "rook@acorn.example"];
 
+/// Who does not listen.
+const MAGPIES: [&str; 3] = ["magpie", "jay", "jackdaw"];
+
 /// The visitors.
 pub(super) struct Cast {
     dice: Dice,
@@ -36,12 +39,13 @@ impl Cast {
     pub(super) fn next(&mut self) -> Vec<Visit> {
         let mut visits = Vec::new();
         self.people(&mut visits);
+        self.tabs(&mut visits);
         self.crawler(&mut visits);
         self.stuffer(&mut visits);
         self.crowd(&mut visits);
         self.sprout(&mut visits);
         self.writer(&mut visits);
-        self.magpie(&mut visits);
+        self.magpies(&mut visits);
         self.step += 1;
         visits
     }
@@ -64,13 +68,17 @@ impl Cast {
         }
     }
 
+    /// Somebody who opens all that was found at once, every few seconds.
+    fn tabs(&mut self, visits: &mut Vec<Visit>) {
+        if self.within(4) == 2 * STEPS {
+            let person = self.dice.roll(PEOPLE);
+            visits.extend((0..7).map(|tab| Visit { path: format!("/posts/{tab}"), ..reader(person) }));
+        }
+    }
+
     /// What somebody honest asks for.
     fn person(&mut self, number: u64) -> Visit {
-        let tenant = BLOGS[(number % 3) as usize];
-        // Two of three are signed in.
-        let user = (number % 3 != 2).then(|| format!("reader-{number}"));
-        let agent = BROWSERS[(number % 7 % 3) as usize];
-        let visit = Visit { address: home(number), tenant, user, agent, ..Visit::get("/".to_owned()) };
+        let visit = reader(number);
         match self.dice.roll(100) {
             0..15 => visit,
             15..70 => Visit { path: format!("/posts/{}", self.dice.roll(200)), ..visit },
@@ -134,11 +142,16 @@ impl Cast {
         }
     }
 
-    /// Comments on everything, and never listens: warned, sent away, held back, kept out.
-    fn magpie(&self, visits: &mut Vec<Visit>) {
-        if self.within(75) < 40 * STEPS && !self.step.is_multiple_of(3) {
-            let user = Some("magpie".to_owned());
-            let visit = Visit { address: home(7_001), tenant: "fern", user, ..Visit::get(String::new()) };
+    /// Those who comment on everything and never listen: warned, sent away, held back, kept out. They come by turns.
+    fn magpies(&self, visits: &mut Vec<Visit>) {
+        for (number, name) in (0..).zip(MAGPIES) {
+            let begins = number * 25 * STEPS;
+            let at = (self.within(75) + 75 * STEPS - begins) % (75 * STEPS);
+            if self.step < begins || at >= 20 * STEPS || at.is_multiple_of(3) {
+                continue;
+            }
+            let (address, user) = (home(7_001 + number), Some(name.to_owned()));
+            let visit = Visit { address, tenant: "fern", user, ..Visit::get(String::new()) };
             visits.push(visit.post("/api/comments", "text=Mine"));
         }
     }
@@ -153,6 +166,13 @@ impl Visit {
     fn post(self, path: &str, body: &str) -> Self {
         Self { method: Method::POST, path: path.to_owned(), body: body.to_owned(), ..self }
     }
+}
+
+/// Somebody honest, at the front page; two of three are signed in.
+fn reader(number: u64) -> Visit {
+    let user = (number % 3 != 2).then(|| format!("reader-{number}"));
+    let (tenant, agent) = (BLOGS[(number / 3 % 3) as usize], BROWSERS[(number % 7 % 3) as usize]);
+    Visit { address: home(number), tenant, user, agent, ..Visit::get("/".to_owned()) }
 }
 
 const fn v4([a, b, c]: [u8; 3], d: u8) -> IpAddr {
