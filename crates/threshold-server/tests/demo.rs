@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
+use support::browser::{self, Walked};
 use support::client::Client;
 use threshold_testkit::folder::Folder;
 
@@ -142,6 +143,13 @@ async fn something_of_everything_is_seen_and_a_signal_ends_it() {
     assert_eq!(code, Some(0));
     assert!(last.contains("visitors: "), "{last}");
     assert!(!folder.exists(), "{folder:?} is gone with it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_all_of_it_and_keeps_nobody_out() {
+    let demo = Demo::start(&[]);
+    let (admin, gateway, pid) = (demo.address("dashboard"), demo.address("gateway"), demo.child.id());
+    browser::walk(Walked { admin, gateway, token: demo.told("token"), pid }, "demo").await;
 }
 
 #[test]

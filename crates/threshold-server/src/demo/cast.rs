@@ -42,7 +42,7 @@ impl Cast {
         self.tabs(&mut visits);
         self.crawler(&mut visits);
         self.stuffer(&mut visits);
-        self.crowd(&mut visits);
+        self.script(&mut visits);
         self.sprout(&mut visits);
         self.writer(&mut visits);
         self.magpies(&mut visits);
@@ -114,11 +114,11 @@ impl Cast {
         );
     }
 
-    /// A script that runs wild once a minute, for a second.
-    fn crowd(&self, visits: &mut Vec<Visit>) {
-        if (2 * STEPS..3 * STEPS).contains(&self.within(60)) {
+    /// A script that runs wild once a minute, for three seconds.
+    fn script(&self, visits: &mut Vec<Visit>) {
+        if (2 * STEPS..5 * STEPS).contains(&self.within(60)) {
             let (address, agent) = (v4([198, 51, 100], 200), "curl/8.14");
-            visits.extend((0..12).map(|_| Visit { address, agent, ..Visit::get("/".to_owned()) }));
+            visits.extend((0..4).map(|_| Visit { address, agent, ..Visit::get("/".to_owned()) }));
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let most =
             minutes(1, 10).chunks(STEPS as usize).map(|second| second.iter().map(Vec::len).sum()).max();
         let most: usize = most.unwrap();
-        assert!((100..=250).contains(&most), "{most}");
+        assert!((60..=150).contains(&most), "{most}");
     }
 
     #[test]
