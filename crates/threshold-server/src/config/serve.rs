@@ -68,8 +68,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         data_dir: serve.data_dir.clone(),
     };
     let mut settings = settings(&place, Access::Make)?;
-    let of_environment = || set("THRESHOLD_ENVOY_CONFIG").filter(|_| !serve.demonstration).map(PathBuf::from);
-    let envoy = serve.envoy_config.clone().or_else(of_environment);
+    let envoy = envoy_folder(serve);
     let policy = match settings.policy.take() {
         Some(policy) => policy,
         None => {
@@ -155,6 +154,12 @@ pub(crate) fn reread(
     let (policy, not_carried) = with_envoy(policy, envoy)?;
     let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules, not_carried))
+}
+
+/// The folder of Envoy's files that a flag or the environment names.
+fn envoy_folder(serve: &Serve) -> Option<PathBuf> {
+    let of_environment = || set("THRESHOLD_ENVOY_CONFIG").filter(|_| !serve.demonstration).map(PathBuf::from);
+    serve.envoy_config.clone().or_else(of_environment)
 }
 
 /// The application that a flag, the environment or the policy names.

@@ -59,8 +59,8 @@ impl Cast {
     fn people(&mut self, visits: &mut Vec<Visit>) {
         let (half, at) = (45 * STEPS, self.within(90));
         let tide = if at < half { at } else { 2 * half - at };
-        // From 1.5 to 4.5 in a step, in thousandths.
-        let wanted = 1_500 + 3_000 * tide / half;
+        // From 2.5 to 6.5 in a step, in thousandths.
+        let wanted = 2_500 + 4_000 * tide / half;
         let count = wanted / 1_000 + u64::from(self.dice.roll(1_000) < wanted % 1_000);
         for _ in 0..count {
             let person = self.dice.roll(PEOPLE);
