@@ -4,6 +4,7 @@ mod admin;
 mod analytics;
 mod bans;
 mod common;
+mod demo;
 mod doctor;
 mod erase;
 mod explain;
@@ -26,6 +27,7 @@ pub(crate) use admin::{AdminPlace, Audit, Maintenance, Status};
 pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Plain, Served, Whom};
+pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use erase::Erase;
 pub(crate) use explain::Explain;
@@ -52,6 +54,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   threshold                                a gateway with small numbers before a small application, to try
+  threshold demo                           the same with visitors of its own, and a dashboard to watch them
   threshold init                           writes a policy to start from
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
@@ -81,6 +84,8 @@ Examples:
 pub(crate) enum Command {
     /// Run the server: the gateway in front of an application.
     Serve(Box<Serve>),
+    /// Run a server with visitors of its own, to look at.
+    Demo(Demo),
     /// Write a policy to start from.
     Init(Init),
     /// Say what a policy promises, and what looks wrong in it.
