@@ -6,5 +6,7 @@
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
 pub mod request;
+pub mod scenario;
 
 pub use request::Request;
+pub use scenario::Scenario;
