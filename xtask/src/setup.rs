@@ -38,6 +38,8 @@ const TOOLS: &[Tool] = &[
     tool("nginx", "nginx -v", &["apt-get update", "apt-get install --yes nginx"]),
     tool("caddy", "caddy version", &["apt-get update", "apt-get install --yes caddy"]),
     tool("haproxy", "haproxy -v", &["apt-get update", "apt-get install --yes haproxy"]),
+    // Writes logs that are read back.
+    tool("apache2", "apache2 -v", &["apt-get update", "apt-get install --yes apache2-bin"]),
     // Scrapes what the server counts, and checks its rules.
     tool(
         "prometheus",

@@ -5,8 +5,15 @@
 //!
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
+pub mod logs;
+pub mod replay;
+pub mod report;
 pub mod request;
 pub mod scenario;
+pub mod tally;
 
-pub use request::Request;
+pub use replay::Replay;
+pub use report::Report;
+pub use request::{Headers, Request};
 pub use scenario::Scenario;
+pub use tally::Tally;

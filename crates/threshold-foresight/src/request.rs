@@ -1,5 +1,6 @@
 //! One request: of the past, as a log has it, or of a scenario.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use threshold::Timestamp;
@@ -29,6 +30,111 @@ pub struct Request<'a> {
     pub tenant: Option<&'a str>,
     /// The account that a login names.
     pub account: Option<&'a str>,
-    /// The header fields that the log has, by their names.
-    pub headers: &'a [(&'a str, &'a str)],
+    /// The header fields that the log has, without those that are above: `host` and `user-agent`.
+    pub headers: Headers<'a>,
+}
+
+/// Header fields: names in lower case, and values.
+///
+/// They are found in a line, or given as pairs. A line's are kept as places in its text: pairs would borrow from whoever
+/// holds both the text and them.
+#[derive(Clone, Copy, Default)]
+pub struct Headers<'a>(Kind<'a>);
+
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    Pairs(&'a [(&'a str, &'a str)]),
+    Places { texts: [&'a str; 2], places: &'a [(Piece, Piece)] },
+}
+
+/// A piece of one of two texts: a line, and what was written beside it because the line has it in another spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) text: Text,
+}
+
+/// Where a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Text {
+    Line,
+    Beside,
+}
+
+impl Piece {
+    /// What it says. A piece that is not of these texts is empty.
+    pub(crate) fn of<'a>(self, texts: [&'a str; 2]) -> &'a str {
+        texts[self.text as usize].get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+impl<'a> Headers<'a> {
+    /// None.
+    pub const NONE: Self = Self(Kind::Pairs(&[]));
+
+    /// The fields whose names and values are pieces of two texts.
+    pub(crate) const fn places(texts: [&'a str; 2], places: &'a [(Piece, Piece)]) -> Self {
+        Self(Kind::Places { texts, places })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        match self.0 {
+            Kind::Pairs(pairs) => pairs.len(),
+            Kind::Places { places, .. } => places.len(),
+        }
+    }
+
+    /// True where there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Names and values, in the order of the log.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        (0..self.len()).map(move |index| match self.0 {
+            Kind::Pairs(pairs) => pairs[index],
+            Kind::Places { texts, places } => (places[index].0.of(texts), places[index].1.of(texts)),
+        })
+    }
+
+    /// The first value of the field `name`, whose letters may be of either case.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<&'a str> {
+        self.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl Default for Kind<'_> {
+    fn default() -> Self {
+        Self::Pairs(&[])
+    }
+}
+
+impl<'a> From<&'a [(&'a str, &'a str)]> for Headers<'a> {
+    fn from(pairs: &'a [(&'a str, &'a str)]) -> Self {
+        Self(Kind::Pairs(pairs))
+    }
+}
+
+impl threshold::identify::Headers for Headers<'_> {
+    fn each<'h>(&'h self, name: &str, visit: &mut dyn FnMut(&'h [u8])) {
+        let named = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        named.for_each(|(_, value)| visit(value.as_bytes()));
+    }
+}
+
+impl PartialEq for Headers<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
 }

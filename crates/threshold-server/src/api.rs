@@ -43,6 +43,7 @@ use crate::listening::Listening;
 pub(crate) use check::explain_only;
 use idempotency::Idempotency;
 use serve::serve;
+pub(crate) use write::explained;
 
 /// A decision API that listens.
 pub(crate) struct Api {

@@ -6,11 +6,13 @@ mod bans;
 mod common;
 mod doctor;
 mod erase;
+mod explain;
 mod export;
 mod import;
 mod lockouts;
 mod overrides;
 mod policy;
+mod replay;
 mod serve;
 mod token;
 mod top;
@@ -26,11 +28,13 @@ pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Plain, Served, Whom};
 pub(crate) use doctor::Doctor;
 pub(crate) use erase::Erase;
+pub(crate) use explain::Explain;
 pub(crate) use export::{Export, ExportCloudflare, Zone};
 pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use policy::{Policy, PolicyDryRun};
+pub(crate) use replay::{Reading, Replay, Told};
 pub(crate) use serve::{Init, Serve, listen};
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use top::Top;
@@ -64,6 +68,8 @@ Examples:
   threshold overrides list                 which limits have other rates for the time being
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
+  threshold replay access.log --policy policy.toml    whom it would have hit, before it does
+  threshold explain /api/report --policy policy.toml  what it says to one request, limit by limit
   threshold policy dry-run policy.toml     what the latest requests would have met by it
   threshold status                         how the parts of a running server are
   threshold top                            what it does, second by second
@@ -114,6 +120,10 @@ pub(crate) enum Command {
     /// Say what another policy would do.
     #[command(subcommand)]
     Policy(Policy),
+    /// Say what a policy would have done to the requests of access logs.
+    Replay(Box<Replay>),
+    /// Say what a policy does with one request, limit by limit.
+    Explain(Box<Explain>),
     /// Make, list and revoke tokens for the admin API.
     #[command(subcommand)]
     Token(Token),

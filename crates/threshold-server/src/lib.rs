@@ -111,6 +111,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Maintenance(asked) => commands::maintenance(&asked, &mut output),
             Command::Erase(asked) => commands::erase(&asked, &mut output),
             Command::Policy(policy) => commands::policy(&policy, &mut output),
+            Command::Replay(asked) => commands::replay(&asked, &mut output),
+            Command::Explain(asked) => commands::explain(&asked, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
         Err(error) => usage(&error, &mut output),

@@ -24,6 +24,7 @@ mod rules;
 mod select;
 mod standings;
 mod subject;
+mod uses;
 mod watch;
 
 use std::num::NonZeroU64;
@@ -64,6 +65,7 @@ pub use select::{Skipped, UNDECLARED_BYTES};
 pub use standings::{Held, SanctionsInForce};
 pub(crate) use subject::Names;
 pub use subject::{Origin, Subjects};
+pub use uses::Use;
 
 /// Makes decisions by a policy, over a store and a ledger.
 pub struct Engine<S = MemoryStore, C = SystemClock, L = MemoryLedger> {

@@ -14,6 +14,7 @@ const BORDERS: &[(&str, &[&str])] = &[
     ("threshold-store", &["threshold-core"]),
     ("threshold", &["threshold-core", "threshold-store"]),
     ("threshold-http", &["threshold"]),
+    ("threshold-foresight", &["threshold"]),
     (TESTKIT, &["threshold-core", "threshold-store", "threshold"]),
     ("threshold-server", LIBRARIES),
     ("xtask", &[]),

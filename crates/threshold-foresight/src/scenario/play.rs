@@ -10,7 +10,7 @@ use super::dice::{Dice, FINE};
 use super::fields::HUNDRED;
 use super::pattern::Member;
 use super::{Actor, Scenario};
-use crate::Request;
+use crate::{Headers, Request};
 
 /// A scenario at work.
 pub struct Play<'s> {
@@ -99,7 +99,7 @@ impl<'s> Play<'s> {
             }
             _ => &[],
         };
-        Some(Sent { request: Request { headers, ..request }, actor: place })
+        Some(Sent { request: Request { headers: headers.into(), ..request }, actor: place })
     }
 }
 
@@ -136,7 +136,7 @@ impl Scratch {
             user: signed_in.then_some(self.user.as_str()),
             tenant: actor.tenant.as_deref(),
             account: names_account.then_some(self.account.as_str()),
-            headers: &[],
+            headers: Headers::NONE,
         })
     }
 }

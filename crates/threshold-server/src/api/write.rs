@@ -107,7 +107,7 @@ impl Told<'_> {
 }
 
 /// What would be decided, and why.
-pub(super) fn explained(explanation: &Explanation) -> Json {
+pub(crate) fn explained(explanation: &Explanation) -> Json {
     let mut told = told(explanation, &explanation.considered);
     told["refused"] = json!(explanation.refused.as_ref().map(Reason::name));
     told

@@ -23,6 +23,12 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
         operate::at_once(self.refresh());
     }
 
+    /// [`sweep`](Self::sweep) and [`sweep_counters`](Self::sweep_counters) without a future.
+    pub fn sweep_now(&self, budget: usize) {
+        operate::at_once(self.sweep());
+        operate::at_once(self.sweep_counters(budget));
+    }
+
     /// [`decide_now`](Self::decide_now) for who has a place for the decision, which is large. What it was before does
     /// not matter.
     pub fn decide_into(

@@ -386,6 +386,6 @@ pub(super) fn event((at, by): (Timestamp, &str), change: Change, written: &[Writ
 }
 
 /// Runs a future that waits for nothing, as those over stores and ledgers in memory do, which never fail either.
-pub(super) fn at_once(future: impl Future<Output = Result<(), StoreError>>) {
+pub(super) fn at_once<T>(future: impl Future<Output = Result<T, StoreError>>) {
     let _: Poll<_> = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }

@@ -218,7 +218,8 @@ fn endpoint<'a>(state: &'a State, asking: &Asking<'_>) -> &'a str {
 
 impl Decision {
     /// What it came to.
-    pub(crate) fn ending(&self) -> Ending {
+    #[must_use]
+    pub fn ending(&self) -> Ending {
         match self.refused {
             None if self.warned => Ending::Warned,
             None if !self.delay.is_zero() => Ending::Delayed,

@@ -1,0 +1,62 @@
+//! How far a long reading is: one line that changes on a terminal, a line now and then elsewhere.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+
+use threshold::{Clock as _, Span, SystemClock, Timestamp};
+
+/// How often a terminal is told, and how often anything else.
+const QUICK: Span = Span::from_millis(250);
+const SLOW: Span = Span::from_secs(10);
+/// Nobody has to be told of what is over before this.
+const SHORT: Span = Span::from_secs(2);
+
+/// Tells how far a reading is.
+pub(super) struct Progress {
+    clock: SystemClock,
+    begun: Timestamp,
+    told: Timestamp,
+    terminal: bool,
+    /// True if a line stands there that has to go.
+    stands: bool,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let clock = SystemClock::new();
+        let begun = clock.now();
+        Self { clock, begun, told: begun, terminal: stderr().is_terminal(), stands: false }
+    }
+
+    /// So many lines are read, and of the bytes such a part, if that is known.
+    pub(super) fn tell(&mut self, lines: u64, part: Option<f64>) {
+        let now = self.clock.now();
+        let often = if self.terminal { QUICK } else { SLOW };
+        if now.since(self.begun) < SHORT || now.since(self.told) < often {
+            return;
+        }
+        self.told = now;
+        let seconds = now.since(self.begun).as_micros() as f64 / 1e6;
+        let rate = lines as f64 / seconds;
+        let far = match part {
+            Some(part) if part > 0.0 => {
+                let left = (seconds / part - seconds).max(0.0);
+                format!("{:3.0} %, about {left:.0} s left", part * 100.0)
+            }
+            _ => format!("{seconds:.0} s"),
+        };
+        let text = format!("{lines} lines, {rate:.0} a second, {far}");
+        let mut stderr = stderr();
+        let _ = match self.terminal {
+            true => write!(stderr, "\r\u{1b}[2K{text}").and_then(|()| stderr.flush()),
+            false => writeln!(stderr, "{text}"),
+        };
+        self.stands = self.terminal;
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&mut self) {
+        if std::mem::take(&mut self.stands) {
+            let _ = write!(stderr(), "\r\u{1b}[2K");
+        }
+    }
+}
