@@ -9,9 +9,11 @@ pub mod logs;
 pub mod replay;
 pub mod report;
 pub mod request;
+pub mod scenario;
 pub mod tally;
 
 pub use replay::Replay;
 pub use report::Report;
 pub use request::{Headers, Request};
+pub use scenario::Scenario;
 pub use tally::Tally;
