@@ -93,7 +93,7 @@ fn a_replay_says_whom_a_policy_would_have_hit() {
     assert_eq!(told["first"]["at"], "2026-03-10T12:00:05.000Z");
     assert_eq!(told["sources"][0], "access.log: 41 requests in 41 lines; combined, by its lines");
     let text = said(&desk.run(&["replay", "access.log", "--policy", "new.toml"]));
-    for part in ["41 requests", "203.0.113.9", "few", "ordinary: a browser at a person's pace", "▁"] {
+    for part in ["41 requests", "203.0.113.9", "few", "ordinary: a browser at a person's pace", "█"] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "there are colours without a terminal");
