@@ -6,12 +6,16 @@
 //! Nothing here reads a clock, the environment or a file by itself: whoever calls brings them.
 
 pub mod logs;
+pub mod nodes;
+pub mod recommend;
 pub mod replay;
 pub mod report;
 pub mod request;
 pub mod scenario;
 pub mod tally;
 
+pub use nodes::Nodes;
+pub use recommend::Recommender;
 pub use replay::Replay;
 pub use report::Report;
 pub use request::{Headers, Request};

@@ -50,7 +50,7 @@ pub struct Judged<'a> {
 
 /// Sanctions that were imposed.
 #[derive(Debug, Default)]
-struct Imposed {
+pub(crate) struct Imposed {
     strikes: AtomicU64,
     cooldowns: AtomicU64,
     shadows: AtomicU64,
@@ -133,14 +133,7 @@ impl Replay {
     /// What was imposed until now.
     #[must_use]
     pub fn sanctions(&self) -> Sanctions {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Imposed { strikes, cooldowns, shadows, bans } = &*self.imposed;
-        Sanctions {
-            strikes: count(strikes),
-            cooldowns: count(cooldowns),
-            shadows: count(shadows),
-            bans: count(bans),
-        }
+        self.imposed.counts()
     }
 
     /// What its counters take: those of the store and those of the edge.
@@ -151,7 +144,7 @@ impl Replay {
 }
 
 impl Imposed {
-    fn hear(&self, event: &Event) {
+    pub(crate) fn hear(&self, event: &Event) {
         let counter = match event {
             Event::AbuseEscalation(_) => &self.strikes,
             Event::SanctionImposed { kind: SanctionKind::Cooldown, .. } => &self.cooldowns,
@@ -160,6 +153,18 @@ impl Imposed {
             _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were until now.
+    pub(crate) fn counts(&self) -> Sanctions {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Imposed { strikes, cooldowns, shadows, bans } = self;
+        Sanctions {
+            strikes: count(strikes),
+            cooldowns: count(cooldowns),
+            shadows: count(shadows),
+            bans: count(bans),
+        }
     }
 }
 

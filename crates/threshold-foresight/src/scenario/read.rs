@@ -118,17 +118,8 @@ fn whole(root: &Table<'_>, notes: &mut Notes<'_>) -> Option<Scenario> {
 }
 
 fn actor((index, table): (usize, &Table<'_>), frame: &Frame, notes: &mut Notes<'_>) -> Option<Actor> {
-    let kind = kind(table, notes);
-    let own: &[&str] = match kind? {
-        Kind::Users => &["count", "rate", "session", "think", "rhythm", "peak_hour"],
-        Kind::Crawler | Kind::Burst | Kind::Drip => &["count", "rate"],
-        Kind::Stuffing => &["rate", "addresses", "accounts"],
-        Kind::Flood => &["rate", "addresses"],
-        Kind::Tenant => &["count", "rate", "grows_to"],
-        Kind::Edges => &["count", "window", "each", "spread"],
-    };
-    table.knows(&[&EVERY, own].concat(), notes);
-    let kind = kind?;
+    let kind = kind(table, notes)?;
+    table.knows(&[&EVERY, own(kind)].concat(), notes);
     // All of it before any is given up, so that every mistake is noted.
     let active = active(table, frame, notes);
     let pattern = pattern(kind, table, (active, frame.start), notes);
@@ -137,30 +128,52 @@ fn actor((index, table): (usize, &Table<'_>), frame: &Frame, notes: &mut Notes<'
     let routes = routes(kind, table, notes);
     let name = table.text("name", notes).unwrap_or_else(|| kind.word().to_owned());
     let expected = table.bound("denied", notes).map(|(at_least, parts)| Expectation { at_least, parts });
-    let usual = match kind {
-        Kind::Users | Kind::Tenant => "browsers",
-        Kind::Crawler => "bots",
-        _ => "scripts",
-    };
-    let agents = Agents::read(table.text("agents", notes).as_deref().unwrap_or(usual));
+    let agents = table.text("agents", notes);
+    let host = table.text("host", notes).or_else(|| frame.host.clone());
+    let tenant = table.text("tenant", notes);
+    let honest = table.flag("honest", notes).unwrap_or(kind == Kind::Users);
+    let signed_in = table.percent("signed_in", notes).unwrap_or(0);
+    let accounts = table.number("accounts", [1, MOST_ITEMS], notes);
+    let bytes = table.number("bytes", [0, 1 << 40], notes).unwrap_or(512);
+    let forged = table.names("forge", notes).and_then(|names| forged(table, names, index, notes));
     Some(Actor {
         name,
         kind,
-        honest: table.flag("honest", notes).unwrap_or(kind == Kind::Users),
+        honest,
         expected,
         members,
         active,
         pattern: pattern?,
         sources: sources?,
         routes: routes?,
-        agents,
-        host: table.text("host", notes).or_else(|| frame.host.clone()),
-        tenant: table.text("tenant", notes),
-        signed_in: table.percent("signed_in", notes).unwrap_or(0),
-        accounts: table.number("accounts", [1, MOST_ITEMS], notes),
-        bytes: table.number("bytes", [0, 1 << 40], notes).unwrap_or(512),
-        forged: table.names("forge", notes).and_then(|names| forged(table, names, index, notes)),
+        agents: Agents::read(agents.as_deref().unwrap_or_else(|| usual_agents(kind))),
+        host,
+        tenant,
+        signed_in,
+        accounts,
+        bytes,
+        forged,
     })
+}
+
+/// The fields that only this kind has.
+const fn own(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Users => &["count", "rate", "session", "think", "rhythm", "peak_hour"],
+        Kind::Crawler | Kind::Burst | Kind::Drip => &["count", "rate"],
+        Kind::Stuffing => &["rate", "addresses", "accounts"],
+        Kind::Flood => &["rate", "addresses"],
+        Kind::Tenant => &["count", "rate", "grows_to"],
+        Kind::Edges => &["count", "window", "each", "spread"],
+    }
+}
+
+const fn usual_agents(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Users | Kind::Tenant => "browsers",
+        Kind::Crawler => "bots",
+        _ => "scripts",
+    }
 }
 
 fn kind(table: &Table<'_>, notes: &mut Notes<'_>) -> Option<Kind> {

@@ -41,7 +41,8 @@ fn micros(fraction: &str) -> Option<u64> {
 fn days(date: &str) -> Option<u64> {
     let (year, rest) = date.split_once('-')?;
     let (month, day) = rest.split_once('-')?;
-    let year: u64 = year.parse().ok().filter(|year| (1970..2090).contains(year))?;
+    let digits = year.len() == 4 && year.bytes().all(|digit| digit.is_ascii_digit());
+    let year: u64 = digits.then(|| year.parse().ok())?.filter(|year| (1970..2090).contains(year))?;
     let (month, day) = (number(month, 13)?, number(day, 32)?);
     if month == 0 || day == 0 || day > longest(year, month) {
         return None;
