@@ -13,8 +13,10 @@ mod import;
 mod lockouts;
 mod overrides;
 mod policy;
+mod recommend;
 mod replay;
 mod serve;
+mod simulate;
 mod token;
 mod top;
 pub(crate) mod values;
@@ -36,8 +38,10 @@ pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use policy::{Policy, PolicyDryRun};
+pub(crate) use recommend::Recommend;
 pub(crate) use replay::{Reading, Replay, Told};
 pub(crate) use serve::{Init, Serve, listen};
+pub(crate) use simulate::Simulate;
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use top::Top;
 pub(crate) use values::operator;
@@ -72,6 +76,8 @@ Examples:
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
   threshold replay access.log --policy policy.toml    whom it would have hit, before it does
+  threshold recommend access.log > policy.toml        limits that suit what was asked
+  threshold simulate scenario.toml         the same for traffic that is made up
   threshold explain /api/report --policy policy.toml  what it says to one request, limit by limit
   threshold policy dry-run policy.toml     what the latest requests would have met by it
   threshold status                         how the parts of a running server are
@@ -127,6 +133,10 @@ pub(crate) enum Command {
     Policy(Policy),
     /// Say what a policy would have done to the requests of access logs.
     Replay(Box<Replay>),
+    /// Propose limits that suit the requests of access logs.
+    Recommend(Box<Recommend>),
+    /// Say what a policy does to traffic that is made up: users, crawlers, attacks, outages.
+    Simulate(Box<Simulate>),
     /// Say what a policy does with one request, limit by limit.
     Explain(Box<Explain>),
     /// Make, list and revoke tokens for the admin API.

@@ -113,6 +113,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Erase(asked) => commands::erase(&asked, &mut output),
             Command::Policy(policy) => commands::policy(&policy, &mut output),
             Command::Replay(asked) => commands::replay(&asked, &mut output),
+            Command::Recommend(asked) => commands::recommend(&asked, &mut output),
+            Command::Simulate(asked) => commands::simulate(&asked, &mut output),
             Command::Explain(asked) => commands::explain(&asked, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },
