@@ -31,9 +31,9 @@ impl Schema {
         for (take, field) in takes {
             // Some loggers write `client.ip` as one name.
             if field.contains('.') {
-                plant(&mut nodes, std::iter::once(field.as_str()), take.clone());
+                plant(&mut nodes, &[field.as_str()], take.clone());
             }
-            plant(&mut nodes, field.split('.'), take);
+            plant(&mut nodes, &field.split('.').collect::<Vec<_>>(), take);
         }
         Self { nodes, prefixed: format == Format::NginxJson }
     }
@@ -51,18 +51,18 @@ impl Schema {
     }
 }
 
-fn plant<'a>(nodes: &mut Vec<Node>, mut path: impl Iterator<Item = &'a str>, take: Take) {
-    let Some(name) = path.next() else { return };
+fn plant(nodes: &mut Vec<Node>, path: &[&str], take: Take) {
+    let Some((name, rest)) = path.split_first() else { return };
     let index = nodes.iter().position(|node| *node.name == *name.as_bytes()).unwrap_or_else(|| {
         nodes.push(Node { name: name.as_bytes().into(), ..Node::default() });
         nodes.len() - 1
     });
-    let mut path = path.peekable();
-    if path.peek().is_some() {
-        plant(&mut nodes[index].nodes, path, take);
-    } else {
+    match rest.is_empty() {
+        false => plant(&mut nodes[index].nodes, rest, take),
         // A field may be wanted twice; the first that wants it has it.
-        nodes[index].take.get_or_insert(take);
+        true => {
+            nodes[index].take.get_or_insert(take);
+        }
     }
 }
 
