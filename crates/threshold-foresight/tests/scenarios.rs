@@ -102,3 +102,11 @@ fn what_scenarios_expect_comes_true() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn a_scenario_with_nodes_comes_out_the_same_every_time() {
+    let all = scenarios();
+    let (_, scenario) = all.iter().find(|(name, _)| name == "store-outage.toml").unwrap();
+    let policy = policy(scenario);
+    assert_eq!(play(scenario, &policy), play(scenario, &policy));
+}
