@@ -136,6 +136,12 @@ impl Replay {
         self.imposed.counts()
     }
 
+    /// True if its counters did not fit into memory.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.memory().iter().any(|memory| memory.shared_charges + memory.refused_for_room > 0)
+    }
+
     /// What its counters take: those of the store and those of the edge.
     #[must_use]
     pub fn memory(&self) -> [MemoryStats; 2] {

@@ -13,10 +13,13 @@ pub use condition::{Condition, ConditionError};
 pub use html::page;
 pub use json::document;
 
-use crate::replay::{Replay, Sanctions};
+use crate::replay::Sanctions;
 use crate::tally::{
     Busiest, Counts, Kind, LimitCount, Looks, Moment, Record, SHARES, Series, Subjects, Tally,
 };
+
+/// How many limits are named where there is little room.
+const NAMED_LIMITS: usize = 3;
 
 /// What the shares of [`SHARES`] are called.
 pub const SHARE_NAMES: [&str; SHARES.len()] =
@@ -125,10 +128,12 @@ pub struct Cost {
 
 /// What a report is made of, beside the tally.
 pub struct Made<'a> {
-    /// The policy, tried.
-    pub replay: &'a Replay,
-    /// The one that it is compared with.
-    pub against: Option<&'a Replay>,
+    /// The policy, made ready.
+    pub rules: Option<&'a Rules>,
+    /// What it imposed, and what the one imposed that it is compared with.
+    pub sanctions: (Sanctions, Option<Sanctions>),
+    /// True if the counters did not fit into memory.
+    pub crowded: bool,
     /// What they are called.
     pub names: (String, Option<String>),
     /// Where the requests came from.
@@ -145,9 +150,9 @@ impl Report {
     /// What `tally` says.
     #[must_use]
     pub fn new(tally: &Tally, made: Made<'_>) -> Self {
-        let rules = made.replay.rules();
+        let (rules, compared) = (made.rules, made.sanctions.1.is_some());
         let mut notes = made.notes;
-        notes.extend(caveats(tally, made.replay));
+        notes.extend(caveats(tally, made.crowded));
         let records: Vec<&Record> = tally.subjects.met().collect();
         let denied: Vec<&Record> = records.iter().copied().filter(|record| record.denied > 0).collect();
         let mut looks = [0; 3];
@@ -157,8 +162,8 @@ impl Report {
             policy: made.names,
             sources: made.sources,
             span: tally.span,
-            totals: (tally.totals, made.against.map(|_| tally.before.unwrap_or_default())),
-            sanctions: (made.replay.sanctions(), made.against.map(Replay::sanctions)),
+            totals: (tally.totals, compared.then(|| tally.before.unwrap_or_default())),
+            sanctions: made.sanctions,
             limits: limits(tally, rules, &denied),
             layers: layers(tally),
             routes: routes(tally, rules),
@@ -170,7 +175,7 @@ impl Report {
             }),
             looks,
             ordinary: most(&tally.subjects, ordinary, made.most, |record| record.denied.into()),
-            changed: made.against.map(|_| changed(&tally.subjects, &records, made.most)),
+            changed: compared.then(|| changed(&tally.subjects, &records, made.most)),
             series: tally.series.clone(),
             peaks: tally.subjects.peaks(),
             first: tally.first.clone(),
@@ -187,7 +192,7 @@ impl Report {
     }
 }
 
-fn limits(tally: &Tally, rules: &Rules, denied: &[&Record]) -> Vec<LimitReport> {
+fn limits(tally: &Tally, rules: Option<&Rules>, denied: &[&Record]) -> Vec<LimitReport> {
     let report = |(id, (layer, count)): (&&'static str, &(Layer, LimitCount))| {
         let mut subjects = (0, 0);
         for record in
@@ -200,7 +205,9 @@ fn limits(tally: &Tally, rules: &Rules, denied: &[&Record]) -> Vec<LimitReport> 
     };
     let mut limits: Vec<LimitReport> = tally.limits.iter().map(report).collect();
     // In the order of the policy; those of the policy before come last.
-    let place = |id: &str| rules.limits().position(|rule| rule.id().as_str() == id).unwrap_or(usize::MAX);
+    let place = |id: &str| {
+        rules.and_then(|rules| rules.limits().position(|rule| rule.id().as_str() == id)).unwrap_or(usize::MAX)
+    };
     limits.sort_by_key(|limit| place(limit.id));
     limits
 }
@@ -213,8 +220,9 @@ fn layers(tally: &Tally) -> Vec<(&'static str, u64)> {
     Layer::ALL.iter().map(|layer| (layer.word(), denied(*layer))).collect()
 }
 
-fn routes(tally: &Tally, rules: &Rules) -> Vec<(String, Counts)> {
-    let names = rules.routes().map(str::to_owned).chain(["unmatched".to_owned()]);
+fn routes(tally: &Tally, rules: Option<&Rules>) -> Vec<(String, Counts)> {
+    let named = rules.into_iter().flat_map(Rules::routes).map(str::to_owned);
+    let names = named.chain(["unmatched".to_owned()]);
     let all = names.zip(tally.routes.iter().copied());
     all.filter(|(_, counts)| counts.requests() > 0).collect()
 }
@@ -274,7 +282,7 @@ fn cost(tally: &Tally) -> Cost {
 }
 
 /// What keeps the figures from being what they seem.
-fn caveats(tally: &Tally, replay: &Replay) -> Vec<String> {
+fn caveats(tally: &Tally, crowded: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !tally.subjects.count().2 {
         notes.push(
@@ -282,7 +290,7 @@ fn caveats(tally: &Tally, replay: &Replay) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if replay.memory().iter().any(|memory| memory.shared_charges + memory.refused_for_room > 0) {
+    if crowded {
         notes.push("the counters did not fit into memory: some subjects shared one, and more was refused than need be".to_owned());
     }
     notes
@@ -308,6 +316,11 @@ impl SubjectReport {
     pub fn by(&self) -> String {
         match self.limits.is_empty() {
             true => self.record.by.to_owned(),
+            // Few say enough, and a table has only so much room.
+            false if self.limits.len() > NAMED_LIMITS => {
+                let (first, others) = self.limits.split_at(NAMED_LIMITS);
+                format!("{} and {} more", first.join(", "), others.len())
+            }
             false => self.limits.join(", "),
         }
     }

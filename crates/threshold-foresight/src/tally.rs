@@ -213,6 +213,14 @@ impl Tally {
         self.actors[actor].add(ending);
     }
 
+    /// Counts a request that no decision could be made about: its limits are closed while the store is gone.
+    pub fn turn_away(&mut self, request: &Request<'_>, actor: usize) {
+        self.span = Some((self.span.map_or(request.at, |(first, _)| first), request.at));
+        self.totals.add(Ending::Limited);
+        self.series.add(request.at, Ending::Limited);
+        self.see_actor(actor, Ending::Limited);
+    }
+
     fn by_tenant(&mut self, judged: &Judged<'_>, ending: Ending) {
         let Some(tenant) = judged.identity.tenant.as_deref() else { return };
         let room = self.tenants.len() < MOST_TENANTS;

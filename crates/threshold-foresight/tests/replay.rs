@@ -87,8 +87,9 @@ fn replayed<'a>(text: &str, against: Option<&str>, requests: &[Request<'a>]) -> 
     }
     let names = ("new.toml".to_owned(), against.map(|_| "old.toml".to_owned()));
     let made = Made {
-        replay: &replay,
-        against: other.as_ref(),
+        rules: Some(replay.rules()),
+        sanctions: (replay.sanctions(), other.as_ref().map(Replay::sanctions)),
+        crowded: replay.is_crowded(),
         names,
         sources: Vec::new(),
         actors: Vec::new(),

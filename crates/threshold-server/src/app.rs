@@ -83,7 +83,8 @@ impl App {
         config: &ServerConfig,
         rules: Rules,
     ) -> Result<(Self, mpsc::Receiver<Reload>), String> {
-        let (log, health) = (Arc::new(Log::new(config.debug)), Arc::new(Health::default()));
+        let (log, health) =
+            (Arc::new(Log::new(config.debug).quiet(config.quiet)), Arc::new(Health::default()));
         let (admin, new_token) = match config.admin {
             Some(address) => start_admin(address, config, (&log, &health))?,
             None => (None, None),

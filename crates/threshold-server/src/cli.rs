@@ -4,6 +4,7 @@ mod admin;
 mod analytics;
 mod bans;
 mod common;
+mod demo;
 mod doctor;
 mod erase;
 mod explain;
@@ -12,8 +13,10 @@ mod import;
 mod lockouts;
 mod overrides;
 mod policy;
+mod recommend;
 mod replay;
 mod serve;
+mod simulate;
 mod token;
 mod top;
 pub(crate) mod values;
@@ -26,6 +29,7 @@ pub(crate) use admin::{AdminPlace, Audit, Maintenance, Status};
 pub(crate) use analytics::{Analytics, Asked, Violations};
 pub(crate) use bans::{Bans, BansAdd, BansLift, BansList};
 pub(crate) use common::{Place, Plain, Served, Whom};
+pub(crate) use demo::Demo;
 pub(crate) use doctor::Doctor;
 pub(crate) use erase::Erase;
 pub(crate) use explain::Explain;
@@ -34,8 +38,10 @@ pub(crate) use import::{Import, ImportEnvoy};
 pub(crate) use lockouts::{Lockouts, LockoutsLift, LockoutsList};
 pub(crate) use overrides::{Overrides, OverridesAdd, OverridesLift, OverridesList};
 pub(crate) use policy::{Policy, PolicyDryRun};
+pub(crate) use recommend::Recommend;
 pub(crate) use replay::{Reading, Replay, Told};
 pub(crate) use serve::{Init, Serve, listen};
+pub(crate) use simulate::Simulate;
 pub(crate) use token::{Token, TokenCreate, TokenList, TokenPlace, TokenRevoke};
 pub(crate) use top::Top;
 pub(crate) use values::operator;
@@ -52,6 +58,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   threshold                                a gateway with small numbers before a small application, to try
+  threshold demo                           the same with visitors of its own, and a dashboard to watch them
   threshold init                           writes a policy to start from
   threshold serve --config policy.toml --upstream http://127.0.0.1:3000
   threshold check policy.toml              what the policy promises, and what looks wrong
@@ -69,6 +76,8 @@ Examples:
   threshold analytics rates --archive archive   how much each limit was used, by day
   threshold token create --scope read --name grafana    a token for the admin API
   threshold replay access.log --policy policy.toml    whom it would have hit, before it does
+  threshold recommend access.log > policy.toml        limits that suit what was asked
+  threshold simulate scenario.toml         the same for traffic that is made up
   threshold explain /api/report --policy policy.toml  what it says to one request, limit by limit
   threshold policy dry-run policy.toml     what the latest requests would have met by it
   threshold status                         how the parts of a running server are
@@ -81,6 +90,8 @@ Examples:
 pub(crate) enum Command {
     /// Run the server: the gateway in front of an application.
     Serve(Box<Serve>),
+    /// Run a server with visitors of its own, to look at.
+    Demo(Demo),
     /// Write a policy to start from.
     Init(Init),
     /// Say what a policy promises, and what looks wrong in it.
@@ -122,6 +133,10 @@ pub(crate) enum Command {
     Policy(Policy),
     /// Say what a policy would have done to the requests of access logs.
     Replay(Box<Replay>),
+    /// Propose limits that suit the requests of access logs.
+    Recommend(Box<Recommend>),
+    /// Say what a policy does to traffic that is made up: users, crawlers, attacks, outages.
+    Simulate(Box<Simulate>),
     /// Say what a policy does with one request, limit by limit.
     Explain(Box<Explain>),
     /// Make, list and revoke tokens for the admin API.

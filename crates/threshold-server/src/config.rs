@@ -2,6 +2,7 @@
 
 mod alerts;
 mod archive;
+mod demo;
 mod envoy;
 mod ledger;
 mod secret;
@@ -19,6 +20,7 @@ use crate::cli;
 
 pub(crate) use alerts::alerts;
 pub(crate) use archive::{ArchivePlace, archive_place, scratch};
+pub(crate) use demo::prepare_demo;
 pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{
     Access, Addresses, Known, Settings, addresses, data_dir, known_secret, settings, shown,

@@ -21,7 +21,7 @@
 //! | `remote` | the admin API of a server, asked from a terminal |
 //! | `reload` | policies that change while the server runs |
 //! | `replay` | requests of the past, decided anew by another policy |
-//! | `demo` | what runs when nobody says anything |
+//! | `demo` | what can be looked at before anything is set up |
 //! | `log` | what the server says while it runs |
 //! | `cli` | what can be typed, and its help |
 //! | `commands` | what is done for it |
@@ -95,6 +95,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => match cli.command.unwrap_or_else(|| Command::Serve(Box::default())) {
             // What a server greets with is no result: it has done its work, whoever read that.
             Command::Serve(serve) => return commands::serve(&serve, &mut output).into(),
+            Command::Demo(demo) => return commands::demo(&demo, &mut output).into(),
             Command::Init(init) => commands::init(&init, &mut output),
             Command::Check(check) => commands::check(&check, &mut output),
             Command::Import(import) => commands::import(&import, &mut output),
@@ -112,6 +113,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Command::Erase(asked) => commands::erase(&asked, &mut output),
             Command::Policy(policy) => commands::policy(&policy, &mut output),
             Command::Replay(asked) => commands::replay(&asked, &mut output),
+            Command::Recommend(asked) => commands::recommend(&asked, &mut output),
+            Command::Simulate(asked) => commands::simulate(&asked, &mut output),
             Command::Explain(asked) => commands::explain(&asked, &mut output),
             Command::Token(token) => commands::token(&token, &mut output),
         },

@@ -16,6 +16,8 @@ use crate::output::{Output, Style, harmless};
 pub(crate) struct Log {
     clock: SystemClock,
     debug: bool,
+    /// Events go to whoever listens alone.
+    quiet: bool,
     /// Whoever listens to events.
     live: Arc<Live>,
 }
@@ -23,7 +25,12 @@ pub(crate) struct Log {
 impl Log {
     /// Says the details too if `debug`.
     pub(crate) fn new(debug: bool) -> Self {
-        Self { clock: SystemClock::new(), debug, live: Arc::default() }
+        Self { clock: SystemClock::new(), debug, quiet: false, live: Arc::default() }
+    }
+
+    /// The same, without a line for each event if `quiet`: alarms alone are told, in words.
+    pub(crate) fn quiet(self, quiet: bool) -> Self {
+        Self { quiet, ..self }
     }
 
     /// Where events can be listened to.
@@ -83,6 +90,9 @@ impl Log {
 
     /// An alarm was raised, changed or is over.
     pub(crate) fn alert(&self, alert: &Alert) {
+        if self.quiet {
+            self.warning(&format!("alert: {}", alert.text()));
+        }
         self.tell("alert", alert.to_json());
     }
 
@@ -93,7 +103,9 @@ impl Log {
 
     /// An event as a line, and to whoever listens.
     pub(crate) fn tell(&self, name: &str, event: Json) {
-        Output::standard().error(&event.to_string());
+        if !self.quiet {
+            Output::standard().error(&event.to_string());
+        }
         self.live.tell(name, event);
     }
 

@@ -21,13 +21,13 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-const GROVE: &str = "examples/policies/grove.toml";
+const GROVE: &str = "examples/grove/policy.toml";
 const BROKEN: &str = "crates/threshold/tests/data/bad-policies/several-at-once.toml";
 
 #[test]
 fn every_example_can_be_used() {
     for (name, closing) in [
-        ("policies/grove", "can be used; 23 limits, 0 warnings, "),
+        ("grove/policy", "can be used; 23 limits, 0 warnings, "),
         ("fitbit2garmin/policy", "can be used; 5 limits, 0 warnings, 0 notes"),
         ("policies/gateway", "can be used; 2 limits, 1 warning, 1 note"),
     ] {

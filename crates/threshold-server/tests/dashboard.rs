@@ -4,12 +4,9 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
+use support::browser::{self, Walked};
 use support::client::Client;
 use support::server::Server;
-use threshold_testkit::folder::Folder;
 
 const TOKEN: &str = "a-token-of-the-tests-that-is-long-enough";
 
@@ -40,33 +37,10 @@ fn serve() -> Server {
     Server::with(POLICY, &[], &[("THRESHOLD_ADMIN_TOKEN", TOKEN)])
 }
 
-/// Where pictures go: a folder that stays if somebody wants to look at them.
-fn pictures(folder: &Folder) -> PathBuf {
-    std::env::var_os("THRESHOLD_PICTURES").map_or_else(|| folder.path().to_owned(), PathBuf::from)
-}
-
 /// Takes a walk of `browser.mjs` through the dashboard of `server`.
 async fn walk(server: &Server, name: &'static str) {
-    let (here, folder) = (PathBuf::from(env!("CARGO_MANIFEST_DIR")), Folder::new());
-    let tools = here.join("../../target/tools/browser");
-    assert!(
-        Path::new("/usr/bin/chromium").exists(),
-        "there is no Chromium; `cargo xtask test setup` installs it"
-    );
-    let mut command = Command::new("node");
-    command
-        .arg(here.join("tests/dashboard/browser.mjs"))
-        .arg(name)
-        .env("BASE", format!("http://{}", server.admin))
-        .env("GATEWAY", format!("http://{}", server.gateway))
-        .env("TOKEN", TOKEN)
-        .env("SERVER", server.pid().to_string())
-        .env("SHOTS", pictures(&folder))
-        .env("TOOLS", tools);
-    let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-    let said = [ran.stdout, ran.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(ran.status.success() && said.contains("walked"), "{said}");
+    let (admin, gateway, pid) = (server.admin, server.gateway, server.pid());
+    browser::walk(Walked { admin, gateway, token: TOKEN, pid }, name).await;
 }
 
 /// Keeps `address` out from now on.

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use threshold_testkit::folder::Folder;
 
-const GROVE: &str = "examples/policies/grove.toml";
+const GROVE: &str = "examples/grove/policy.toml";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

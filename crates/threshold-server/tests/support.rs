@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 pub(crate) mod application;
+pub(crate) mod browser;
 pub(crate) mod client;
 pub(crate) mod echo;
 pub(crate) mod large;

@@ -11,7 +11,8 @@ use support::client::Client;
 use support::server::Server;
 
 const TOKEN: &str = "a-token-of-the-tests-that-is-long-enough";
-const POLICY: &str = "[[limit]]\nid = \"few\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"5/day\"\n";
+const POLICY: &str =
+    "[[limit]]\nid = \"few\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"5/day\"\n[ladder]\n";
 
 /// A terminal of its own; ended when it is dropped.
 struct Terminal {
@@ -72,6 +73,10 @@ async fn it_follows_the_traffic_on_small_and_large_screens_and_ends_clean() {
         terminal.shows("all is well");
         for _ in 0..10 {
             client.get("/").await;
+        }
+        if size.0 == 80 {
+            // Who goes over is struck once in a day.
+            terminal.shows("abuse escalation");
         }
         let screen = terminal.shows("address:");
         assert!(screen.contains("refused endpoints") && screen.contains("q ends"), "{screen}");

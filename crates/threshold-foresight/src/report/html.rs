@@ -170,14 +170,16 @@ fn table(headings: &[&str], page: &mut String, rows: impl FnOnce(&mut String)) {
 
 fn row(cells: &[String], page: &mut String) {
     page.push_str("<tr>");
-    cells.iter().for_each(|cell| {
-        let class = if cell.starts_with(|first: char| first.is_ascii_digit() || first == '–') {
-            " class=\"n\""
-        } else {
-            ""
+    for cell in cells {
+        let is_number =
+            !cell.is_empty() && cell.chars().all(|one| one.is_ascii_digit() || ".%–\u{202f} ".contains(one));
+        let class = match cell.chars().count() {
+            _ if is_number && cell.matches('.').count() < 2 => " class=\"n\"",
+            0..=32 => "",
+            _ => " class=\"long\"",
         };
         let _ = write!(page, "<td{class}>{}</td>", escaped(cell));
-    });
+    }
     page.push_str("</tr>");
 }
 

@@ -7,7 +7,7 @@ use super::watch::{Alert, State};
 
 impl Alert {
     /// One sentence for people.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Self { id, severity, value, threshold, .. } = self;
         let metric = self.metric.word().replace('_', " ");
         let within = self.window.map_or_else(String::new, |window| format!(" within {window}"));

@@ -57,6 +57,9 @@ pub(crate) struct Serve {
     /// Where clients of Redis ask for decisions [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDRESS", value_parser = listen, help_heading = "Addresses")]
     pub(crate) resp: Option<Listen>,
+    /// A demonstration of its own: what the environment says of applications is not for it, nor is its log for people.
+    #[arg(skip)]
+    pub(crate) demonstration: bool,
 }
 
 #[derive(Debug, Args)]

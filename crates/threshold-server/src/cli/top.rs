@@ -16,8 +16,8 @@ pub(crate) struct Top {
 }
 
 const HELP: &str = "\
-Shows what the dashboard shows, in a terminal: traffic second by second, refusals by layer, who is refused most, and how
-the parts are. It needs a token of any scope; `threshold token create` makes one. Where there is no terminal,
+Shows what the dashboard shows, in a terminal: traffic second by second, refusals by layer, who is refused most, what
+happens, and how the parts are. It needs a token of any scope; `threshold token create` makes one. Where there is no terminal,
 `threshold status --json` says how the parts are.
 
 Keys:

@@ -26,20 +26,17 @@ fn explained(asked: &Explain, output: &mut Output) -> Result<Ended, Failed> {
     match &asked.line {
         Some(line) => {
             let mut lines = open_line(line).map_err(Failed::Not)?;
-            let mut ended = None;
+            let mut told = None;
             each(&mut lines, output, |request| {
                 let at = last.unwrap_or(request.at).max(request.at);
-                ended.get_or_insert_with(|| {
-                    (
-                        Request { at, ..*request }.method.to_owned(),
-                        ask(&mut replay, &Request { at, ..*request }, asked.times),
-                    )
-                });
+                told.get_or_insert_with(|| ask(&mut replay, &Request { at, ..*request }, asked.times));
             })
             .map_err(Failed::Not)?;
-            match ended {
-                Some((_, told)) => Ok(tell(about, told.as_ref(), output)),
-                None => Err(Failed::Not("--line: this is no line of a log that is known; see `threshold replay --help` for formats".to_owned())),
+            match told {
+                Some(told) => Ok(tell(about, told.as_ref(), output)),
+                None => Err(Failed::Not(
+                    "--line: this is no request; `threshold replay --help` names the formats".to_owned(),
+                )),
             }
         }
         None => {

@@ -18,7 +18,8 @@ use crate::cli::{self, Told};
 use crate::config::{self, PolicyFileError};
 use crate::output::{Output, Style};
 
-pub(super) use logs::{each, open, open_line};
+pub(super) use logs::{each, interruption, open, open_line};
+pub(super) use progress::Progress;
 
 /// How many requests come between two looks at what counters take.
 const TURN: u64 = 8_192;
@@ -93,8 +94,9 @@ fn replayed(asked: &cli::Replay, output: &mut Output) -> Result<Ended, Failed> {
     let report = Report::new(
         &tally,
         Made {
-            replay: &replay,
-            against: against.as_ref(),
+            rules: Some(replay.rules()),
+            sanctions: (replay.sanctions(), against.as_ref().map(Replay::sanctions)),
+            crowded: replay.is_crowded(),
             names: (name(&asked.policy), asked.against.as_deref().map(name)),
             sources: reading.told(),
             actors: Vec::new(),

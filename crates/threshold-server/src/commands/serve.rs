@@ -16,6 +16,18 @@ use crate::reload::{self, Reloader};
 
 /// Runs a server until it is told to stop.
 pub(crate) fn serve(serve: &Serve, output: &mut Output) -> Ended {
+    serving(serve, output, async |config, surfaces, output| {
+        greet(config, surfaces, output);
+        std::future::pending::<()>().await;
+    })
+}
+
+/// Runs a server until it is told to stop, or until `work` is done, which begins once everything listens.
+pub(super) fn serving(
+    serve: &Serve,
+    output: &mut Output,
+    work: impl AsyncFnOnce(&ServerConfig, &Surfaces, &mut Output),
+) -> Ended {
     let (config, rules) = match config::server(serve) {
         Ok(config) => config,
         Err(PolicyFileError::Broken(error)) => {
@@ -29,13 +41,13 @@ pub(crate) fn serve(serve: &Serve, output: &mut Output) -> Ended {
         Ok(runtime) => runtime,
         Err(error) => return failed(&format!("no runtime could be started: {error}; try again"), output),
     };
-    match runtime.block_on(run(serve, (config, rules), output)) {
+    match runtime.block_on(run(serve, (config, rules), output, work)) {
         Ok(()) => Ended::Well,
         Err(what) => failed(&what, output),
     }
 }
 
-fn failed(what: &str, output: &mut Output) -> Ended {
+pub(super) fn failed(what: &str, output: &mut Output) -> Ended {
     output.labelled(Style::Error, "error", &harmless(what));
     Ended::NotRun
 }
@@ -44,15 +56,16 @@ async fn run(
     serve: &Serve,
     (config, rules): (ServerConfig, Rules),
     output: &mut Output,
+    work: impl AsyncFnOnce(&ServerConfig, &Surfaces, &mut Output),
 ) -> Result<(), String> {
     let mut signals =
         Signals::new().map_err(|error| format!("no signals can be taken: {error}; try again"))?;
-    config.settings.notes.iter().for_each(|note| output.labelled(Style::Quiet, "note", note));
+    let notes = config.settings.notes.iter().filter(|_| !config.quiet);
+    notes.for_each(|note| output.labelled(Style::Quiet, "note", note));
     if let Some(warning) = &config.settings.warning {
         output.labelled(Style::Warning, "warning", warning);
     }
     let (app, mut asked) = App::start(&config, rules).await?;
-    greet(&config, &app.surfaces, output);
     let hung_up = Notify::new();
     let keep = async {
         match Reloader::new(&config, serve, &app) {
@@ -69,6 +82,7 @@ async fn run(
         () = obey => {}
         () = App::tend(&app.engine, &app.health, &app.log) => {}
         () = keep => {}
+        () = work(&config, &app.surfaces, output) => {}
     }
     app.stop().await;
     Ok(())

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `view` | what is known of a server |
 //! | `draw` | the same as a picture |
+//! | `feed` | what happened last, in words |
 //!
 //! One thread asks the server and another one draws, so that a server which does not answer holds up no key.
 
 mod draw;
+mod feed;
 mod view;
 
 use std::io::{self, IsTerminal as _};
@@ -22,6 +24,7 @@ use crate::Ended;
 use crate::cli::Top;
 use crate::output::{Output, Style, harmless};
 use crate::remote::Remote;
+use feed::Feed;
 use view::View;
 
 /// How often a server is asked, and how long keys are waited for.
@@ -54,8 +57,9 @@ fn show(asked: &Top, output: &Output) -> Result<(), String> {
     let mut view = View::new(remote.to_string());
     view.take(first);
     let (tell, said) = sync_channel(1);
+    let feed = view.feed.clone();
     let asking = std::thread::Builder::new().name("top".to_owned());
-    let asking = asking.spawn(move || runtime.block_on(follow(&remote, &tell)));
+    let asking = asking.spawn(move || runtime.block_on(learn(&remote, &tell, &feed)));
     asking.map_err(|error| format!("no thread could be started: {error}; try again"))?;
     let mut terminal =
         ratatui::try_init().map_err(|error| format!("the terminal cannot be used: {error}; try another"))?;
@@ -68,6 +72,22 @@ fn show(asked: &Top, output: &Output) -> Result<(), String> {
 async fn ask(remote: &Remote, after: Option<f64>) -> Said {
     let path = after.map_or_else(|| "traffic".to_owned(), |after| format!("traffic?after={after}"));
     Ok((remote.get(&path).await?, remote.get("rate-limit-status").await?))
+}
+
+/// Asks and listens, for as long as somebody wants to know.
+async fn learn(remote: &Remote, tell: &SyncSender<Said>, feed: &Feed) {
+    tokio::select! {
+        () = follow(remote, tell) => {}
+        () = listen(remote, feed) => {}
+    }
+}
+
+/// Listens to what happens, and again when the connection is lost; that it is lost, whoever asks says.
+async fn listen(remote: &Remote, feed: &Feed) {
+    loop {
+        let _ = remote.listen(|event| feed.hear(&event)).await;
+        tokio::time::sleep(SECOND).await;
+    }
 }
 
 /// Asks once a second, for as long as somebody listens.
@@ -98,6 +118,9 @@ fn run(
             Ok(Ok(_)) | Err(TryRecvError::Empty) => {}
             Ok(Err(why)) => view.lose(why),
             Err(TryRecvError::Disconnected) => view.lose("the connection has ended".to_owned()),
+        }
+        if !held {
+            view.events = view.feed.latest();
         }
         terminal.draw(|frame| draw::draw(frame, &view, draw::Look { coloured, held }))?;
         if !event::poll(LOOK)? {

@@ -54,6 +54,8 @@ pub(crate) struct ServerConfig {
     /// Where traces go, if anywhere.
     pub(crate) traces: Option<crate::trace::Settings>,
     pub(crate) debug: bool,
+    /// Whether events are for those alone who listen to them, and not for the log.
+    pub(crate) quiet: bool,
 }
 
 /// Finds out what `serve` asks for.
@@ -66,7 +68,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         data_dir: serve.data_dir.clone(),
     };
     let mut settings = settings(&place, Access::Make)?;
-    let envoy = serve.envoy_config.clone().or_else(|| set("THRESHOLD_ENVOY_CONFIG").map(PathBuf::from));
+    let envoy = envoy_folder(serve);
     let policy = match settings.policy.take() {
         Some(policy) => policy,
         None => {
@@ -124,6 +126,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         remember: remember(serve.remember).map_err(PolicyFileError::Unreadable)?,
         traces: traces(serve.otlp.as_deref()).map_err(PolicyFileError::Unreadable)?,
         debug,
+        quiet: serve.demonstration && !debug,
     };
     Ok((config, rules))
 }
@@ -153,10 +156,17 @@ pub(crate) fn reread(
     Ok((policy, rules, not_carried))
 }
 
+/// The folder of Envoy's files that a flag or the environment names.
+fn envoy_folder(serve: &Serve) -> Option<PathBuf> {
+    let of_environment = || set("THRESHOLD_ENVOY_CONFIG").filter(|_| !serve.demonstration).map(PathBuf::from);
+    serve.envoy_config.clone().or_else(of_environment)
+}
+
 /// The application that a flag, the environment or the policy names.
 pub(crate) fn upstream(serve: &Serve, policy: &Policy) -> Option<String> {
     let of_policy = || policy.server.as_ref()?.upstream.as_ref().map(|url| url.value.clone());
-    serve.upstream.clone().or_else(|| set("THRESHOLD_UPSTREAM")).or_else(of_policy)
+    let of_environment = || set("THRESHOLD_UPSTREAM").filter(|_| !serve.demonstration);
+    serve.upstream.clone().or_else(of_environment).or_else(of_policy)
 }
 
 fn address(

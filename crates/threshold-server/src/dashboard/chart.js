@@ -11,7 +11,7 @@ const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [800, 220, 44, 22, 8];
 function ceiling(most) {
   if (most <= 4) return 4;
   const size = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 2.5, 5, 10].map((step) => step * size).find((step) => step >= most);
+  return [1, 1.2, 1.6, 2, 3, 4, 6, 8, 10].map((step) => step * size).find((step) => step >= most);
 }
 
 /** The area of one kind, over those below it. */

@@ -93,7 +93,7 @@ export function overview(root) {
   const some = h("div", { class: "tiles" });
   const quiet = h("div", { class: "grid" });
   const traffic = stacked("Traffic", [[(one) => one.allowed, "allowed", "allowed"], [(one) => one.warned, "warned", "warned"], [(one) => one.delayed, "delayed", "slowed"], [(one) => one.denied, "denied", "denied"]]);
-  const denied = stacked("Refusals by layer", [...LAYERS.map((layer) => [(one) => one.layers[layer], layer, layer]), [(one) => one.barred, "banned", "banned"]]);
+  const denied = stacked("Refusals by layer", [...LAYERS.map((layer) => [(one) => one.layers[layer], layer, layer]), [(one) => one.barred, "banned", "banned"]], "per second; what passes has passed every layer");
   const most = h("div", { class: "grid three" });
   let drawn = "";
   put(root, top, some, quiet, h("div", { class: "grid two" }, traffic.element, denied.element), most, feed(stop.signal));

@@ -2,6 +2,11 @@
 //
 //   node browser.mjs WALK      with BASE, GATEWAY, TOKEN, SERVER (its process) and SHOTS (a folder) in the environment
 //
+// Two of the walks make the pictures of the documentation, if a folder is named:
+//
+//   THRESHOLD_PICTURES=$PWD/examples/grove/pictures cargo nextest run --workspace --test grove
+//   THRESHOLD_PICTURES=$PWD/docs/pictures WAIT=75 cargo nextest run --workspace --test demo -E 'test(browser)'
+//
 // Prints "walked" at the end; whatever is not as it should be ends it with an error.
 
 import assert from "node:assert/strict";
@@ -71,8 +76,19 @@ class Operator {
     await button.asElement().click();
   }
 
-  async shot(name) {
-    await this.page.screenshot({ path: path.join(SHOTS, `${name}.png`), fullPage: true });
+  /** A picture of the page: all of it, or so much from the top. */
+  async shot(name, { height } = {}) {
+    const part = height ? { clip: { x: 0, y: 0, width: 1280, height }, captureBeyondViewport: true } : { fullPage: true };
+    await this.page.screenshot({ path: path.join(SHOTS, `${name}.png`), ...part });
+  }
+
+  /** What axe finds at `where` that would keep somebody out. */
+  async judges(where) {
+    // Tests may read the page by a script that the page itself would not run.
+    await this.page.addScriptTag({ path: require.resolve("axe-core/axe.min.js") });
+    const { violations } = await this.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact));
+    assert.deepEqual(serious.map((one) => [where, one.id, one.nodes.map((node) => node.html)]), []);
   }
 
   async leaves() {
@@ -182,21 +198,66 @@ const walks = {
     await operator.leaves();
   },
 
+  /** Grove: what was done shows, and who is banned is found. */
+  async grove() {
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.sees("sprout");
+    await operator.sees("sanctions in force");
+    await operator.shot("overview", { height: 780 });
+    await operator.goes("#/subjects");
+    await operator.page.waitForSelector("input[name=client]", SOON);
+    await operator.page.type("input[name=client]", "user:canopy/jay");
+    await operator.presses("Look");
+    await operator.sees("strike 5");
+    await operator.shot("subject", { height: 1050 });
+    await operator.leaves();
+  },
+
+  /** Grove: who is locked out. */
+  async locked() {
+    const operator = await Operator.arrives();
+    await operator.signsIn();
+    await operator.goes("#/lockouts");
+    await operator.presses("Unlock");
+    await operator.page.waitForSelector("dialog", SOON);
+    await operator.page.keyboard.press("Escape");
+    await operator.shot("lockouts", { height: 290 });
+    await operator.leaves();
+  },
+
+  /** A server under all kinds of traffic at once: everything has something to show, and nobody is kept out by it. */
+  async demo() {
+    const operator = await Operator.arrives();
+    await operator.page.setBypassCSP(true);
+    await operator.page.reload();
+    await operator.signsIn();
+    await operator.sees("sprout");
+    await operator.page.waitForFunction(() => document.querySelectorAll(".feed li").length > 3, SOON);
+    // A chart is worth a picture once it has something behind it.
+    await new Promise((resolve) => setTimeout(resolve, Number(process.env.WAIT ?? 0) * 1_000));
+    for (const colours of ["light", "dark"]) {
+      await operator.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: colours }]);
+      for (const section of SECTIONS) {
+        await operator.goes(section);
+        await new Promise((resolve) => setTimeout(resolve, 700));
+        await operator.judges(`${colours} ${section}`);
+      }
+      await operator.goes("#/");
+      await operator.sees("Most refused addresses");
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      await operator.shot(`dashboard-${colours}`, { height: 900 });
+    }
+    await operator.leaves();
+  },
+
   /** No serious fault for who does not see or does not use a mouse; and pictures to look at. */
   async looks() {
     const operator = await Operator.arrives();
-    const axe = require.resolve("axe-core/axe.min.js");
-    const judged = async (where) => {
-      // Tests may read the page by a script that the page itself would not run.
-      await operator.page.addScriptTag({ path: axe });
-      const { violations } = await operator.page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-      const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact));
-      assert.deepEqual(serious.map((one) => [where, one.id, one.nodes.map((node) => node.html)]), []);
-    };
     await operator.page.setBypassCSP(true);
     await operator.page.reload();
     await operator.page.waitForSelector("input[name=token]", SOON);
-    await judged("sign in");
+    await operator.judges("sign in");
     await operator.signsIn();
     await operator.sees("requests a second");
     for (const colours of ["light", "dark"]) {
@@ -204,7 +265,7 @@ const walks = {
       for (const section of SECTIONS) {
         await operator.goes(section);
         await new Promise((resolve) => setTimeout(resolve, 700));
-        await judged(`${colours} ${section}`);
+        await operator.judges(`${colours} ${section}`);
         await operator.shot(`${colours}-${section.slice(2) || "overview"}`);
       }
     }

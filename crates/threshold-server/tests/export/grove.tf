@@ -1,4 +1,4 @@
-# The limits of the edge of examples/policies/grove.toml, for Cloudflare's Terraform provider 5.
+# The limits of the edge of examples/grove/policy.toml, for Cloudflare's Terraform provider 5.
 # Made by `threshold export cloudflare`: change the policy, and make it anew.
 # Needs at least Cloudflare's plan Enterprise.
 #

@@ -78,7 +78,7 @@ pub(crate) fn each(
         }
         number += 1;
         if number.is_multiple_of(TURN) {
-            progress.tell(opened.logs.counts().lines, opened.part());
+            progress.tell((opened.logs.counts().lines, "lines"), opened.part());
             if stop.load(Ordering::Relaxed) {
                 opened.interrupted = true;
                 break Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn each(
 }
 
 /// True once somebody presses Ctrl-C. Where that cannot be heard, it ends the program as ever.
-fn interruption() -> Arc<AtomicBool> {
+pub(crate) fn interruption() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&stop);
     let listen = move || {

@@ -11,7 +11,7 @@ const SLOW: Span = Span::from_secs(10);
 const SHORT: Span = Span::from_secs(2);
 
 /// Tells how far a reading is.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     clock: SystemClock,
     begun: Timestamp,
     told: Timestamp,
@@ -21,14 +21,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let clock = SystemClock::new();
         let begun = clock.now();
         Self { clock, begun, told: begun, terminal: stderr().is_terminal(), stands: false }
     }
 
-    /// So many lines are read, and of the bytes such a part, if that is known.
-    pub(super) fn tell(&mut self, lines: u64, part: Option<f64>) {
+    /// So many lines or requests are done, and such a part of all, if that is known.
+    pub(crate) fn tell(&mut self, (lines, what): (u64, &str), part: Option<f64>) {
         let now = self.clock.now();
         let often = if self.terminal { QUICK } else { SLOW };
         if now.since(self.begun) < SHORT || now.since(self.told) < often {
@@ -44,7 +44,7 @@ impl Progress {
             }
             _ => format!("{seconds:.0} s"),
         };
-        let text = format!("{lines} lines, {rate:.0} a second, {far}");
+        let text = format!("{lines} {what}, {rate:.0} a second, {far}");
         let mut stderr = stderr();
         let _ = match self.terminal {
             true => write!(stderr, "\r\u{1b}[2K{text}").and_then(|()| stderr.flush()),
@@ -54,7 +54,7 @@ impl Progress {
     }
 
     /// Takes the line away.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.stands) {
             let _ = write!(stderr(), "\r\u{1b}[2K");
         }

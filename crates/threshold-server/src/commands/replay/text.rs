@@ -109,6 +109,7 @@ fn limits(report: &Report, output: &mut Output) {
             let count = &limit.count;
             let numbers = [count.asked, count.denied, count.denied_before, count.warned, count.would_deny];
             let [asked, denied, before, warned, would] = numbers.map(|number| number.to_string());
+            let before = if report.policy.1.is_some() { before } else { "-".to_owned() };
             let subjects = format!("{} ({} ordinary)", limit.subjects.0, limit.subjects.1);
             [
                 limit.id.to_owned(),

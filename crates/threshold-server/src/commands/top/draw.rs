@@ -31,12 +31,14 @@ impl Look {
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View, look: Look) {
     let area = frame.area();
     let charts = if area.height >= 30 { area.height / 3 } else { 6 };
-    let [head, figures, traffic, layers, most, keys] = Layout::vertical([
+    let happened = if area.height >= 24 { area.height / 5 } else { 0 };
+    let [head, figures, traffic, layers, most, events, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(2),
         Constraint::Length(charts),
         Constraint::Length(2),
         Constraint::Min(3),
+        Constraint::Length(happened),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -48,7 +50,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, look: Look) {
     chart(frame, refused, (view, look), ("refused a second", |sample| sample.denied, Color::Red));
     frame.render_widget(by_layer(view, look), layers);
     tops(frame, most, view, look);
+    frame.render_widget(happens(view, look), events);
     frame.render_widget(footer(look), keys);
+}
+
+/// What happened last.
+fn happens<'a>(view: &'a View, look: Look) -> Paragraph<'a> {
+    let lines = match &*view.events {
+        [] => vec![Line::from("strikes, sanctions, lockouts and alerts appear here as they happen")],
+        events => events.iter().map(|event| Line::from(event.as_str())).collect(),
+    };
+    Paragraph::new(lines).block(look.title("what happens"))
 }
 
 fn heading<'a>(view: &'a View, look: Look) -> Paragraph<'a> {
@@ -186,6 +198,12 @@ mod tests {
             "health": { "policy": "current" },
         });
         view.take((traffic, status));
+        let event = json!({
+            "event": "sanction_imposed", "timestamp": "2026-01-01T12:00:01.000000Z", "kind": "ban",
+            "reason": "\u{1b}[31mred\u{202e}",
+        });
+        view.feed.hear(&event);
+        view.events = view.feed.latest();
         view
     }
 
@@ -213,6 +231,8 @@ mod tests {
                 "address:0011",
                 "12.3k",
                 "nobody",
+                "what happens",
+                "12:00:01 sanction imposed",
                 "q ends",
             ] {
                 assert!(shown.contains(wanted), "{size:?} {wanted}\n{shown}");

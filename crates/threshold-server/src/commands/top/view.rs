@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value as Json;
 
+use super::feed::Feed;
 use crate::output::harmless;
 
 /// How many seconds are kept: as many as the widest terminal has columns.
@@ -25,6 +26,9 @@ pub(super) struct View {
     pub(super) components: Vec<(String, String)>,
     pub(super) strategy: String,
     pub(super) policy: String,
+    /// What happened last, the newest first.
+    pub(super) events: Vec<String>,
+    pub(super) feed: Feed,
 }
 
 /// What there was in one second.
@@ -74,6 +78,8 @@ impl View {
             components: Vec::new(),
             strategy: String::new(),
             policy: String::new(),
+            events: Vec::new(),
+            feed: Feed::default(),
         }
     }
 
