@@ -300,6 +300,7 @@ const WRONG: &[(&str, &[&str])] = &[
         &[
             "5:8: actor[0].each: 0 stands here; write a whole number from 1 to",
             "6:10: actor[0].denied: the string \"none\" stands here; write \"at most 0.1%\" or \"at least 95%\"",
+            "7:9: actor[0].forge: \"a b\" is no name of a header field",
             "8:10: actor[0].prefix: 100.64.0.0/16 has no such networks in it; write a number from 16 to 32",
         ],
     ),
