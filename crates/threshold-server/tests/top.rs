@@ -11,7 +11,8 @@ use support::client::Client;
 use support::server::Server;
 
 const TOKEN: &str = "a-token-of-the-tests-that-is-long-enough";
-const POLICY: &str = "[[limit]]\nid = \"few\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"5/day\"\n[ladder]\n";
+const POLICY: &str =
+    "[[limit]]\nid = \"few\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"5/day\"\n[ladder]\n";
 
 /// A terminal of its own; ended when it is dropped.
 struct Terminal {
