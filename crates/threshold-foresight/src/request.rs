@@ -64,7 +64,7 @@ pub(crate) enum Text {
 
 impl Piece {
     /// What it says. A piece that is not of these texts is empty.
-    pub(crate) fn of<'a>(self, texts: [&'a str; 2]) -> &'a str {
+    pub(crate) fn of(self, texts: [&str; 2]) -> &str {
         texts[self.text as usize].get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use super::draft::{Draft, in_line};
 use super::format::Format;
 use super::target::request_line;
 use super::text::{Cursor, is_status, said, status};
-use super::time::Times;
+use super::time::{LONGEST_TIME, Times};
 
 /// Reads `addr ident user [time] "request" status bytes`, and what stands around it.
 pub(super) fn parse(format: Format, line: &[u8], times: &mut Times, draft: &mut Draft) -> Result<(), Broken> {
@@ -57,7 +57,7 @@ fn user_and_time(cursor: &mut Cursor<'_>, times: &mut Times, draft: &mut Draft) 
     let (mut reason, mut at) = (Reason::Shape, start);
     while let Some(open) = memchr(b'[', cursor.line.get(from..).unwrap_or_default()).map(|open| open + from) {
         let inside = &cursor.line[open + 1..];
-        let close = memchr(b']', inside).unwrap_or(0);
+        let close = memchr(b']', &inside[..inside.len().min(LONGEST_TIME)]).unwrap_or(0);
         let behind_space = open > start && cursor.line[open - 1] == b' ';
         if behind_space && let Some(time) = times.clf(&inside[..close]) {
             draft.at = Some(time);

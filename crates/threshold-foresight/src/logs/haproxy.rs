@@ -9,7 +9,7 @@ use super::counts::{Broken, Reason};
 use super::draft::{Draft, in_line};
 use super::target::request_line;
 use super::text::{Cursor, decode, is_status, status};
-use super::time::Times;
+use super::time::{LONGEST_TIME, Times};
 
 /// Reads `addr:port [time] frontend backend/server timers status bytes cookies state connections queues {captured} "request"`.
 pub(super) fn parse(line: &[u8], times: &mut Times, draft: &mut Draft) -> Result<(), Broken> {
@@ -42,7 +42,7 @@ fn client_and_time(cursor: &mut Cursor<'_>, times: &mut Times, draft: &mut Draft
     let (mut from, mut reason) = (0, Reason::Shape);
     while let Some(open) = memchr(b'[', line.get(from..).unwrap_or_default()).map(|open| open + from) {
         let inside = &line[open + 1..];
-        let close = memchr(b']', inside).unwrap_or(0);
+        let close = memchr(b']', &inside[..inside.len().min(LONGEST_TIME)]).unwrap_or(0);
         // The prefix has brackets as well: `haproxy[1234]:`.
         if open > 1 && line[open - 1] == b' ' {
             if let Some(time) = times.clf(&inside[..close]) {

@@ -152,7 +152,7 @@ impl Reader<'_> {
             b"user-agent" => self.found.take(&take, value, self.line, self.draft),
             b"" => {}
             name if !matches!(self.draft.bytes_of(self.line, value), b"" | b"-") => {
-                self.draft.header(name, value)
+                self.draft.header(name, value);
             }
             _ => {}
         }

@@ -75,25 +75,24 @@ impl Table {
         }
     }
 
-    /// True for a row of names.
+    /// True for a row of names, which may come again.
     pub(super) fn is_names(&self, line: &[u8]) -> bool {
-        matches!(&self.kind, Kind::Csv { names } if names == line) && !self.is_numbered()
-            || (self.is_numbered() && self.time_is_none(line))
+        let Kind::Csv { names } = &self.kind else { return false };
+        names == line && (!self.is_numbered() || self.time_is_none(line))
     }
 
     fn is_numbered(&self) -> bool {
         let by_number = |(take, name): &(Take, String)| {
             matches!(take, Take::Role(Role::Time, _)) && name.bytes().all(|byte| byte.is_ascii_digit())
         };
-        matches!(self.kind, Kind::Csv { .. }) && self.takes.iter().any(by_number)
+        self.takes.iter().any(by_number)
     }
 
     /// A first row that has no time where times are is one of names.
     fn time_is_none(&self, line: &[u8]) -> bool {
-        let Kind::Csv { names } = &self.kind else { return false };
         let column = self.columns.iter().position(|take| matches!(take, Some(Take::Role(Role::Time, _))));
         let value = column.and_then(|column| row(line, self.separator).nth(column)).unwrap_or_default();
-        names == line && Times::default().any(&value).is_none()
+        Times::default().any(&value).is_none()
     }
 
     pub(super) fn parse(&self, line: &[u8], times: &mut Times, draft: &mut Draft) -> Result<(), Broken> {

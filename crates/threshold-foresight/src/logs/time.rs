@@ -11,6 +11,8 @@ pub(super) struct Times {
 
 /// `16/Nov/2026:20:42:51 +0000`.
 const CLF: usize = 26;
+/// No time is longer: a line of nothing but brackets is not searched to its end at each of them.
+pub(super) const LONGEST_TIME: usize = 48;
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 const SECOND: u64 = 1_000_000;
 

@@ -19,7 +19,7 @@ const AHEAD_SECS: i32 = 19_800;
 
 /// What every client says of itself: quotes, a backslash, and a letter that is not ASCII.
 const AGENT: &str = "say \"hi\" \\ caf\u{e9}";
-const TARGET: &str = "/a/b%20c?d=e&f='g'";
+const TARGET: &str = "/a/b%20c?d=e&f='g'\"h\"";
 
 /// A program with a folder of its own; both are gone when it is dropped.
 struct Program {
@@ -130,6 +130,7 @@ fn free_address() -> SocketAddr {
 }
 
 /// Reads a log that has to be of this format, and be written just now.
+#[expect(clippy::disallowed_methods, reason = "real programs write real times")]
 fn read(format: Format, log: String) -> Read {
     let options = Options { ahead_secs: AHEAD_SECS, ..Options::default() };
     let read = read_all(vec![source("log", log.clone())], options).unwrap();

@@ -89,7 +89,7 @@ fn or_dash(text: Option<&String>) -> &str {
 fn same(format: Format, line: &str, expected: &Seen) -> Result<(), TestCaseError> {
     let read = read(format!("{line}\n"));
     prop_assert_eq!(read.formats, [Some(format)], "{}", line);
-    prop_assert_eq!(&read.requests, &[expected.clone()], "{} {:?}", line, read.counts);
+    prop_assert_eq!(&read.requests, std::slice::from_ref(expected), "{} {:?}", line, read.counts);
     Ok(())
 }
 
@@ -121,7 +121,7 @@ proptest! {
         let combined = Seen { agent: seen.agent.clone(), ..plain };
         same(Format::Combined, &format!("{line} \"-\" \"{agent}\""), &combined)?;
         let host = seen.host.clone().unwrap_or_default();
-        let with_host = Seen { host: seen.host.clone(), ..combined };
+        let with_host = Seen { host: seen.host, ..combined };
         same(Format::VhostCombined, &format!("{host}:443 {line} \"-\" \"{agent}\""), &with_host)?;
     }
 
