@@ -338,7 +338,7 @@ impl Kind {
 }
 
 impl Counts {
-    /// Allowed, warned, slowed, and refused by limits, by bans and by what else.
+    /// Allowed, warned, slowed, and refused by limits, by bans and cooldowns, and by what else.
     #[must_use]
     pub const fn kinds(&self) -> [(&'static str, u64); 6] {
         [
@@ -346,7 +346,7 @@ impl Counts {
             ("warned", self.of(Ending::Warned)),
             ("slowed", self.of(Ending::Delayed)),
             ("limited", self.of(Ending::Limited)),
-            ("banned", self.of(Ending::Banned) + self.of(Ending::Cooldown)),
+            ("sanctioned", self.of(Ending::Banned) + self.of(Ending::Cooldown)),
             ("other", self.of(Ending::Listed) + self.of(Ending::BadPath)),
         ]
     }

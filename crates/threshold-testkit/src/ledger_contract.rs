@@ -106,6 +106,7 @@ cases! {
     settings::changes_are_audited_with_before_and_after,
     feed::everything_after_a_version_comes_once_and_in_order,
     feed::long_lists_come_in_pages,
+    feed::the_newest_come_first_if_they_are_to,
     logins::failures_climb_the_schedule,
     logins::guesses_while_it_is_locked_do_not_count,
     logins::a_success_clears_unless_it_is_locked,
@@ -259,6 +260,7 @@ pub async fn read_all(ledger: &impl Ledger, mut query: Query) -> Result<Vec<Reco
             | Query::Tenants { after }
             | Query::Lockouts { after, .. }
             | Query::Audit { after } => *after = next,
+            Query::LatestViolations { before, .. } | Query::LatestAudit { before } => *before = next,
             Query::Standing(_) | Query::Failures(_) | Query::Device { .. } => return Ok(records),
         }
     }

@@ -192,8 +192,8 @@ pub struct Audit {
     pub after: String,
 }
 
-/// What can be asked of a ledger. Lists come in pages: `after` is the number that the page before ended with, 0 for the
-/// first.
+/// What can be asked of a ledger. Lists come in pages: `after`, or `before` where the newest come first, is the number
+/// that the page before ended with, 0 for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// Everything that decisions are made by (standings, sanctions, overrides, tenants) and changed after a version, and
@@ -219,6 +219,13 @@ pub enum Query {
         subject: Option<SubjectId>,
         /// The id before the first.
         after: u64,
+    },
+    /// Violations, newest first.
+    LatestViolations {
+        /// Only this subject's.
+        subject: Option<SubjectId>,
+        /// The id after the first.
+        before: u64,
     },
     /// Overrides that were not removed, in the order in which they were set.
     Overrides {
@@ -252,6 +259,11 @@ pub enum Query {
     Audit {
         /// The id before the first.
         after: u64,
+    },
+    /// The operators' changes, newest first.
+    LatestAudit {
+        /// The id after the first.
+        before: u64,
     },
 }
 

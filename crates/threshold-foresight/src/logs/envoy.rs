@@ -42,14 +42,15 @@ pub(super) fn parse(line: &[u8], times: &mut Times, draft: &mut Draft) -> Result
     request_line(line, in_line(request_at..request), request_at, draft)
 }
 
-/// Where the request's closing quote is: the first that a status follows.
+/// Where the request's closing quote is: the first between a protocol, or what stands for none, and a status.
 fn request_end(line: &[u8], start: usize) -> Option<usize> {
     let mut at = start;
     loop {
         at += find(line.get(at..)?, b"\" ")?;
         let behind = &line[at + 2..];
         let length = behind.iter().position(|byte| *byte == b' ')?;
-        if is_status(&behind[..length]) {
+        let protocol = line[start..at].rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+        if is_status(&behind[..length]) && (protocol.starts_with(b"HTTP/") || protocol == b"-") {
             return Some(at);
         }
         at += 2;

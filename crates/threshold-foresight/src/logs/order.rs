@@ -34,11 +34,12 @@ impl Order {
         let jump = jump.as_micros();
         let middle = first.get(first.len() / 2).copied().unwrap_or_default();
         let close = first.iter().filter(|at| at.abs_diff(middle) <= far(jump)).count();
-        let around = (first.len() >= 4 && close * 4 >= first.len() * 3).then_some(middle);
+        // Of a few lines one may well be the only one of its day.
+        let around = (first.len() >= 8 && close * 8 >= first.len() * 7).then_some(middle);
         Self { jump, latest: None, around }
     }
 
-    /// Judges a line; `held` is the time of one before it that leapt ahead and was neither believed nor left out.
+    /// Judges a line by its time.
     pub(super) fn judge(&mut self, at: u64) -> Verdict {
         let verdict = match (self.latest, self.around) {
             _ if at > Timestamp::MAX.as_micros() => Verdict::Leave,
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_little_disorder_is_believed() {
-        let mut order = order(&[NOON; 4]);
+        let mut order = order(&[NOON; 8]);
         assert_eq!(order.judge(NOON), Give);
         assert_eq!(order.judge(NOON + HOUR), Give);
         assert_eq!(order.judge(NOON), Give);
@@ -108,11 +109,15 @@ mod tests {
 
     #[test]
     fn a_first_line_that_is_far_from_the_others_is_left_out() {
-        let first = [0, NOON, NOON, NOON + 1];
+        let first = [0, NOON, NOON, NOON, NOON, NOON, NOON, NOON + 1];
         assert_eq!(order(&first).judge(0), Leave);
         assert_eq!(order(&first).judge(NOON - 24 * HOUR), Give);
-        assert_eq!(order(&first[..3]).judge(0), Hold, "three say little");
-        assert_eq!(order(&[0, 0, NOON, NOON]).judge(0), Hold, "nobody is in the majority");
+        assert_eq!(order(&first[..7]).judge(0), Hold, "seven say little");
+        assert_eq!(
+            order(&[[0; 2].as_slice(), &first].concat()).judge(0),
+            Hold,
+            "three of ten are no accident"
+        );
     }
 
     #[test]

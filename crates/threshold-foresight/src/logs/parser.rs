@@ -2,6 +2,7 @@
 
 use super::counts::{Broken, Reason};
 use super::draft::Draft;
+use super::fields::Fields;
 use super::format::Format;
 use super::json::Schema;
 use super::table::Table;
@@ -97,14 +98,19 @@ impl Parser {
 pub(super) fn detect(head: &[&[u8]], options: &Options) -> Option<(Format, Parser)> {
     let first = head.iter().find(|line| line.first() != Some(&b'#'))?;
     let possible = |format: &Format| options.fields.is_empty() || format.has_names();
-    let mut best = None;
-    let mut most = 0;
+    let unmapped = Options { fields: Fields::default(), ..options.clone() };
+    let (mut best, mut most) = (None, 0);
     for format in Format::ALL.into_iter().filter(possible) {
-        let Ok(parser) = Parser::new(format, options, first) else { continue };
+        // A map would make any JSON one of Caddy's: what has names of its own is known by those.
+        let named = !matches!(format, Format::Json | Format::Csv);
+        let Ok(parser) = Parser::new(format, if named { &unmapped } else { options }, first) else {
+            continue;
+        };
         let (fitting, _) = parser.try_on(head);
         if fitting > most {
-            (most, best) = (fitting, Some((format, parser)));
+            (most, best) = (fitting, Some(format));
         }
     }
-    best
+    let format = best?;
+    Parser::new(format, options, first).ok().map(|parser| (format, parser))
 }

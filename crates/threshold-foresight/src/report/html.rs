@@ -279,7 +279,7 @@ fn paces(report: &Report, page: &mut String) {
 
 fn counts(rows: &[(String, Counts)], page: &mut String) {
     table(
-        &["name", "requests", "allowed", "warned", "slowed", "limited", "banned", "other", "denied"],
+        &["name", "requests", "allowed", "warned", "slowed", "limited", "sanctioned", "other", "denied"],
         page,
         |page| {
             for (name, counts) in rows.iter().take(100) {

@@ -77,6 +77,17 @@ impl Call {
         query: impl Fn(Option<SubjectId>, u64) -> Query,
         told: impl Fn(&Record) -> Option<Json>,
     ) -> Result<Json, Box<Answer>> {
+        self.ordered_page(Order::Oldest, subjects, query, told).await
+    }
+
+    /// The same in an order, which is the query's.
+    pub(super) async fn ordered_page(
+        &self,
+        order: Order,
+        subjects: &[Option<SubjectId>],
+        query: impl Fn(Option<SubjectId>, u64) -> Query,
+        told: impl Fn(&Record) -> Option<Json>,
+    ) -> Result<Json, Box<Answer>> {
         let most = usize::try_from(self.params.number("limit", USUAL, 1..=MOST)?).unwrap_or(usize::MAX);
         let mut after = self.params.number("after", 0, 0..=u64::MAX >> 1)?;
         let mut items = Vec::new();
@@ -86,11 +97,11 @@ impl Call {
                 let query = query(*subject, after);
                 let page = ask::read(&*self.admin.engine, &query).await.map_err(failed)?;
                 // Beyond the end of the shortest page others may have something in between.
-                last = page.next.into_iter().chain(last).min();
+                last = page.next.into_iter().chain(last).min_by_key(|last| order.place(*last));
                 records.extend(page.records.into_iter().map(|record| (record.number(&query), record)));
             }
-            records.retain(|(number, _)| last.is_none_or(|last| *number <= last));
-            records.sort_by_key(|(number, _)| *number);
+            records.retain(|(number, _)| last.is_none_or(|last| order.place(*number) <= order.place(last)));
+            records.sort_by_key(|(number, _)| order.place(*number));
             for (number, record) in &records {
                 if items.len() == most {
                     return Ok(json!({ "items": items, "next": after.to_string() }));
@@ -106,11 +117,37 @@ impl Call {
         Ok(json!({ "items": items, "next": after.to_string() }))
     }
 
+    /// Which come first: `order` behind the path.
+    pub(super) fn order(&self) -> Result<Order, Box<Answer>> {
+        match self.params.get("order") {
+            None | Some("oldest") => Ok(Order::Oldest),
+            Some("newest") => Ok(Order::Newest),
+            Some(_) => Err(bad("bad_request", "`order` is oldest or newest; leave it out for oldest")),
+        }
+    }
+
     /// Who is meant by `client` behind the path; everybody if nobody is.
     pub(super) fn filter(&self, plain: Plain) -> Result<Vec<Option<SubjectId>>, Box<Answer>> {
         match self.params.get("client") {
             Some(text) => Ok(self.ids(&whom(text, plain)?).into_iter().map(Some).collect()),
             None => Ok(vec![None]),
+        }
+    }
+}
+
+/// Which come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Oldest,
+    Newest,
+}
+
+impl Order {
+    /// Where what has this number comes.
+    const fn place(self, number: u64) -> u64 {
+        match self {
+            Self::Oldest => number,
+            Self::Newest => u64::MAX - number,
         }
     }
 }

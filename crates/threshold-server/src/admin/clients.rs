@@ -22,16 +22,16 @@ pub(super) async fn client(call: &Call) -> Result<Json, Box<Answer>> {
     let (mut standing, mut violations) = (Vec::new(), Vec::new());
     for id in &ids {
         standing.push(records::standing_of(call, *id).await?);
-        let mut after = Some(0);
+        let mut before = Some(0);
         for _ in 0..PAGES {
-            let Some(from) = after else { break };
-            let query = Query::Violations { subject: Some(*id), after: from };
+            let Some(from) = before else { break };
+            let query = Query::LatestViolations { subject: Some(*id), before: from };
             let page = ask::read(&*call.admin.engine, &query).await.map_err(failed)?;
             violations.extend(page.records.iter().filter_map(|record| match record {
                 Record::Violation(violation) if violation.at >= since => Some(violation.clone()),
                 _ => None,
             }));
-            after = page.next;
+            before = page.next;
         }
     }
     violations.sort_by_key(|violation| violation.id);

@@ -6,20 +6,23 @@ use threshold::ledger::{Audit, Query, Record, Standing, ViolationRecord};
 use threshold_http::Answer;
 
 use super::ask;
-use super::call::{Call, Plain, failed, whom};
+use super::call::{Call, Order, Plain, failed, whom};
 use super::sanctions;
 use crate::documents;
 
-/// What was violated, the oldest first.
+/// What was violated, the oldest first unless told.
 pub(super) async fn violations(call: &Call) -> Result<Json, Box<Answer>> {
-    call.params.only(&["client", "limit", "after"])?;
-    let subjects = call.filter(Plain::Client)?;
-    let query = |subject, after| Query::Violations { subject, after };
+    call.params.only(&["client", "limit", "after", "order"])?;
+    let (subjects, order) = (call.filter(Plain::Client)?, call.order()?);
+    let query = |subject, from| match order {
+        Order::Oldest => Query::Violations { subject, after: from },
+        Order::Newest => Query::LatestViolations { subject, before: from },
+    };
     let told = |record: &Record| match record {
         Record::Violation(violation) => Some(violation_document(violation)),
         _ => None,
     };
-    call.page(&subjects, query, told).await
+    call.ordered_page(order, &subjects, query, told).await
 }
 
 /// What is held against somebody.
@@ -66,14 +69,19 @@ fn standing_document(call: &Call, standing: Option<&Standing>) -> Json {
     })
 }
 
-/// Who changed what, the oldest first.
+/// Who changed what, the oldest first unless told.
 pub(super) async fn audit(call: &Call) -> Result<Json, Box<Answer>> {
-    call.params.only(&["limit", "after"])?;
+    call.params.only(&["limit", "after", "order"])?;
+    let order = call.order()?;
     let told = |record: &Record| match record {
         Record::Audit(audit) => Some(audit_document(audit)),
         _ => None,
     };
-    call.page(&[None], |_, after| Query::Audit { after }, told).await
+    let query = |_, from| match order {
+        Order::Oldest => Query::Audit { after: from },
+        Order::Newest => Query::LatestAudit { before: from },
+    };
+    call.ordered_page(order, &[None], query, told).await
 }
 
 fn audit_document(audit: &Audit) -> Json {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use threshold::engine::{Considered, Explanation, Reason};
-use threshold::policy::Policy;
+use threshold::policy::{LimitGuarantee, Policy};
 use threshold::{Clock as _, Mode, Retry, SystemClock, Timestamp};
 use threshold_foresight::report::lasting;
 use threshold_foresight::{Replay, Request};
@@ -190,8 +190,11 @@ fn considered(told: &Explanation, output: &mut Output) {
 
 /// What the limits that were asked promise.
 fn guarantees(policy: &Policy, told: &Explanation, output: &mut Output) {
-    let asked = |id: &str| told.considered.iter().any(|one| one.limit == id && !one.gate);
-    let promised: Vec<_> = policy.guarantees().into_iter().filter(|promise| asked(&promise.id)).collect();
+    // Of a limit by tiers, that of the tier in question.
+    let asked = |promise: &LimitGuarantee| {
+        told.considered.iter().any(|one| one.limit == promise.id && !one.gate && one.rate == promise.rate)
+    };
+    let promised: Vec<_> = policy.guarantees().into_iter().filter(asked).collect();
     if promised.is_empty() {
         return;
     }

@@ -16,6 +16,6 @@ const COLUMNS = [
 export function audit(root) {
   const place = h("div", {});
   put(root, card(null, h("h1", {}, "Audit log"), place));
-  pages(place, "audit", (items) => table(COLUMNS, items, { empty: "Nobody has changed anything yet.", label: "Audit log" }));
+  pages(place, "audit?order=newest", (items) => table(COLUMNS, items, { empty: "Nobody has changed anything yet.", label: "Audit log" }));
   return () => {};
 }

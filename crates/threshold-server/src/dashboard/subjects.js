@@ -60,7 +60,7 @@ async function show(place, client, may, frame) {
       h("div", { class: "grid two" }, about.standing.map((one) => card("Standing", standing(one), may.operate && h("div", { class: "row" }, h("button", { onclick: reset }, "Reset its counters"))))),
       card("Timeline", timeline(about.since, about.violations, all)),
       card("Sanctions", list(all, may, again)),
-      card("Violations", violations(about.violations), about.olderViolations > 0 && h("p", { class: "soft" }, `${count(about.olderViolations)} older ones are not shown.`)),
+      card("Violations", violations(about.violations.toReversed()), about.olderViolations > 0 && h("p", { class: "soft" }, `${count(about.olderViolations)} older ones are not shown.`)),
       card("Usage", usage(about.usage)),
       may.operate && card("Keep it out", imposing(client, again)),
     );

@@ -95,3 +95,36 @@ pub(super) async fn long_lists_come_in_pages(bench: Bench) {
     let audits = bench.audit().await;
     assert_eq!(audits.len(), many + 6, "every change has its record");
 }
+
+pub(super) async fn the_newest_come_first_if_they_are_to(bench: Bench) {
+    let (alice, bob) = (bench.user("alice"), bench.user("bob"));
+    let many = u64::try_from(PAGE + 20).expect("a page is small");
+    let strikes =
+        (0..many).flat_map(|at| [alice, bob].map(|who| Entry::Strike(bench.strike(who, minute(at)))));
+    let strikes: Vec<Entry> = strikes.collect();
+    for some in strikes.chunks(500) {
+        bench.write(some).await;
+    }
+    let (subject, oldest) = (Some(alice), bench.violations(alice).await);
+    let mut oldest: Vec<_> = oldest.into_iter().map(Record::Violation).collect();
+    assert_eq!(oldest.len(), PAGE + 20);
+    oldest.reverse();
+    let query = Query::LatestViolations { subject, before: 0 };
+    let page = bench.ledger.read(&query).await.expect("the ledger reads");
+    assert_eq!((page.records.len(), page.next.is_some()), (PAGE, true), "a page is no longer than that");
+    assert!(bench.read(query.clone()).await == oldest, "each once, from the last to the first");
+    // What comes meanwhile is before the first page, and changes nothing of those after it.
+    bench.struck(bench.strike(alice, minute(many))).await;
+    let rest = Query::LatestViolations { subject, before: page.next.unwrap_or_default() };
+    assert!(bench.read(rest).await == oldest[PAGE..], "it goes on where the page ended");
+    let first = Query::LatestViolations { subject, before: oldest[oldest.len() - 1].number(&query) };
+    assert_eq!(bench.read(first).await, [], "nothing is before the first");
+    for tier in ["gold", "silver"] {
+        let tenant = Tenant { subject: bench.id(SubjectKind::Tenant, "acme"), tier: tier.to_owned() };
+        bench.change(minute(0), Change::SetTenant(tenant)).await;
+    }
+    let latest = bench.read(Query::LatestAudit { before: 0 }).await.into_iter();
+    let latest = latest.filter(|record| matches!(record, Record::Audit(audit) if audit.by == bench.name));
+    let audits: Vec<_> = bench.audit().await.into_iter().rev().map(Record::Audit).collect();
+    assert!(audits.len() == 2 && latest.eq(audits), "the operators' changes likewise");
+}

@@ -51,6 +51,7 @@ impl Story {
             questions.extend([
                 Query::Standing(subject),
                 Query::Violations { subject: only, after: 0 },
+                Query::LatestViolations { subject: only, before: 0 },
                 Query::Sanctions { subject: only, active_at: None, after: 0 },
                 Query::Sanctions { subject: only, active_at, after: 0 },
             ]);
@@ -66,6 +67,7 @@ impl Story {
             Query::Overrides { after: 0 },
             Query::Tenants { after: 0 },
             Query::Audit { after: 0 },
+            Query::LatestAudit { before: 0 },
         ]);
         questions
     }

@@ -48,15 +48,19 @@ fn totals(report: &Report, output: &mut Output) {
     output.line(&title);
     let row = |name: &str, counts: &Counts| {
         let kinds = counts.kinds().map(|(_, count)| count.to_string());
-        let [allowed, warned, slowed, limited, banned, other] = kinds;
+        let [allowed, warned, slowed, limited, sanctioned, other] = kinds;
         let denied = share(counts.denied(), counts.requests());
-        [name.to_owned(), allowed, warned, slowed, limited, banned, other, denied]
+        [name.to_owned(), allowed, warned, slowed, limited, sanctioned, other, denied]
     };
     let mut rows = vec![row(&report.policy.0, &report.totals.0)];
     if let (Some(name), Some(counts)) = (&report.policy.1, &report.totals.1) {
         rows.push(row(name, counts));
     }
-    table(["POLICY", "ALLOWED", "WARNED", "SLOWED", "LIMITED", "BANNED", "OTHER", "DENIED"], &rows, output);
+    table(
+        ["POLICY", "ALLOWED", "WARNED", "SLOWED", "LIMITED", "SANCTIONED", "OTHER", "DENIED"],
+        &rows,
+        output,
+    );
     let imposed = report.sanctions.0;
     output.line(&format!(
         "{} strikes, {} cooldowns, {} shadows, {} bans",

@@ -49,12 +49,10 @@ impl Tables {
                 self.standings.get(subject).copied().map(Record::Standing).into_iter().collect()
             }
             Query::Violations { subject, after } => {
-                let all = self.violations.range(beyond(*after)).map(|(_, violation)| violation);
-                all.filter(|violation| subject.is_none_or(|subject| subject == violation.subject))
-                    .take(most)
-                    .cloned()
-                    .map(Record::Violation)
-                    .collect()
+                violations(self.violations.range(beyond(*after)), *subject, most)
+            }
+            Query::LatestViolations { subject, before } => {
+                violations(self.violations.range(below(*before)).rev(), *subject, most)
             }
             Query::Overrides { after } => kept(self.overrides().filter(lasts), *after, most),
             Query::Tenants { after } => kept(self.tenants().filter(lasts), *after, most),
@@ -70,12 +68,8 @@ impl Tables {
                 let device = self.devices.get(&(*account, *device)).copied();
                 device.map(Record::Device).into_iter().collect()
             }
-            Query::Audit { after } => self
-                .audit
-                .range(beyond(*after))
-                .take(most)
-                .map(|(_, audit)| Record::Audit(audit.clone()))
-                .collect(),
+            Query::Audit { after } => audits(self.audit.range(beyond(*after)), most),
+            Query::LatestAudit { before } => audits(self.audit.range(below(*before)).rev(), most),
         }
     }
 
@@ -143,6 +137,30 @@ impl Tables {
 /// All numbers above.
 const fn beyond(after: u64) -> (Bound<u64>, Bound<u64>) {
     (Bound::Excluded(after), Bound::Unbounded)
+}
+
+/// All numbers below; all that there are for 0.
+const fn below(before: u64) -> (Bound<u64>, Bound<u64>) {
+    match before {
+        0 => (Bound::Unbounded, Bound::Unbounded),
+        before => (Bound::Unbounded, Bound::Excluded(before)),
+    }
+}
+
+/// The first of `all`, in its order, of one subject or of everybody.
+fn violations<'a>(
+    all: impl Iterator<Item = (&'a u64, &'a ViolationRecord)>,
+    subject: Option<SubjectId>,
+    most: usize,
+) -> Vec<Record> {
+    let of = all.map(|(_, violation)| violation);
+    let of = of.filter(|violation| subject.is_none_or(|subject| subject == violation.subject));
+    of.take(most).cloned().map(Record::Violation).collect()
+}
+
+/// The first of `all`, in its order.
+fn audits<'a>(all: impl Iterator<Item = (&'a u64, &'a Audit)>, most: usize) -> Vec<Record> {
+    all.take(most).map(|(_, audit)| Record::Audit(audit.clone())).collect()
 }
 
 /// False for what was removed.

@@ -348,8 +348,9 @@ fn select(ask: &Ask) -> (String, Params) {
             let sql = format!("{columns} WHERE version > $1 ORDER BY version LIMIT {most}");
             (sql, vec![Box::new(number(*after))])
         }
-        Ask::List(List { class, whom, at, after }) => {
-            let mut params: Params = vec![Box::new(class.name()), Box::new(number(*after))];
+        Ask::List(List { class, whom, at, after, newest }) => {
+            let first = if *newest && *after == 0 { i64::MAX } else { number(*after) };
+            let mut params: Params = vec![Box::new(class.name()), Box::new(first)];
             let mut wanted = String::new();
             if let Some(whom) = whom {
                 params.push(Box::new(whom.clone()));
@@ -359,8 +360,9 @@ fn select(ask: &Ask) -> (String, Params) {
                 params.push(Box::new(time(*at)));
                 wanted += &format!(" AND until > ${}", params.len());
             }
-            let order = format!("ORDER BY number LIMIT {most}");
-            (format!("{columns} WHERE class = $1 AND number > $2{wanted} {order}"), params)
+            let (side, order) = if *newest { ("<", "number DESC") } else { (">", "number") };
+            let order = format!("ORDER BY {order} LIMIT {most}");
+            (format!("{columns} WHERE class = $1 AND number {side} $2{wanted} {order}"), params)
         }
     }
 }

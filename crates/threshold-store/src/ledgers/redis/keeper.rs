@@ -120,12 +120,14 @@ impl Hashes {
     }
 
     async fn list(&self, list: &List) -> Result<Vec<Row>, StoreError> {
-        let (mut found, mut after) = (Vec::new(), list.after.to_string());
+        let first = if list.newest && list.after == 0 { "+inf".to_owned() } else { list.after.to_string() };
+        let (mut found, mut after) = (Vec::new(), first);
         loop {
             let mut cmd = script::LIST.call(&self.base);
             cmd.arg(list.class.name()).arg(list.whom.as_deref().map(hex).unwrap_or_default());
             cmd.arg(list.at.map(|at| at.as_micros().to_string()).unwrap_or_default());
             cmd.arg(&after).arg(PAGE + 1 - found.len());
+            cmd.arg(if list.newest { "newest" } else { "oldest" });
             let mut flat: Flat = ask(&self.line, cmd).await.map_err(failed(READ))?;
             let rest = flat.split_off(1.min(flat.len()));
             found.extend(rows(rest)?);

@@ -13,7 +13,7 @@ pub(crate) enum Ask {
     One(Id),
     /// What decisions are made by and changed after a version, in the order of changes.
     Changes { after: u64 },
-    /// Rows of a class, in the order of their numbers.
+    /// Rows of a class, in the order of their numbers or against it.
     List(List),
 }
 
@@ -26,11 +26,13 @@ pub(crate) struct List {
     pub(crate) at: Option<Timestamp>,
     /// The number before the first.
     pub(crate) after: u64,
+    /// The newest first: then it is the number after the first, and none for 0.
+    pub(crate) newest: bool,
 }
 
 impl Ask {
     pub(crate) fn of(query: &Query) -> Self {
-        let list = |class, after| List { class, whom: None, at: None, after };
+        let list = |class, after| List { class, whom: None, at: None, after, newest: false };
         match query {
             Query::Changes { after } => Self::Changes { after: *after },
             Query::Sanctions { subject, active_at, after } => {
@@ -41,6 +43,10 @@ impl Ask {
             Query::Violations { subject, after } => {
                 Self::List(List { whom: subject.map(bytes), ..list(Class::Violation, *after) })
             }
+            Query::LatestViolations { subject, before } => {
+                let list = list(Class::Violation, *before);
+                Self::List(List { whom: subject.map(bytes), newest: true, ..list })
+            }
             Query::Overrides { after } => Self::List(Self::lasting(list(Class::Override, *after))),
             Query::Tenants { after } => Self::List(Self::lasting(list(Class::Tenant, *after))),
             Query::Failures(source) => Self::One(Id::of_subject(Class::Failures, *source)),
@@ -50,6 +56,7 @@ impl Ask {
             }
             Query::Device { account, device } => Self::One(Id::device(*account, *device)),
             Query::Audit { after } => Self::List(list(Class::Audit, *after)),
+            Query::LatestAudit { before } => Self::List(List { newest: true, ..list(Class::Audit, *before) }),
         }
     }
 

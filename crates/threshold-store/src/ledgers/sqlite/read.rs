@@ -39,6 +39,10 @@ fn records(on: &Connection, query: &Query) -> Result<Vec<Record>> {
             let sql = ordered(codec::VIOLATION, "violations", "id", &only("subject", subject.is_some()));
             list(on, &sql, params![number(*after), subject.map(Col)], violation)
         }
+        Query::LatestViolations { subject, before } => {
+            let sql = latest(codec::VIOLATION, "violations", &only("subject", subject.is_some()));
+            list(on, &sql, params![end(*before), subject.map(Col)], violation)
+        }
         Query::Overrides { after } => {
             let sql = ordered(codec::OVERRIDE, "overrides", "version", "removed_at IS NULL");
             list(on, &sql, [number(*after)], overriding)
@@ -62,6 +66,9 @@ fn records(on: &Connection, query: &Query) -> Result<Vec<Record>> {
         }
         Query::Audit { after } => {
             list(on, &ordered(codec::AUDIT, "audit", "id", "TRUE"), [number(*after)], audit)
+        }
+        Query::LatestAudit { before } => {
+            list(on, &latest(codec::AUDIT, "audit", "TRUE"), [end(*before)], audit)
         }
     }
 }
@@ -90,6 +97,12 @@ fn ordered(columns: &str, table: &str, number: &str, wanted: &str) -> String {
     format!("SELECT {columns} FROM {table} WHERE {number} > ?1 AND {wanted} ORDER BY {number} LIMIT {most}")
 }
 
+/// The same backwards.
+fn latest(columns: &str, table: &str, wanted: &str) -> String {
+    let most = PAGE + 1;
+    format!("SELECT {columns} FROM {table} WHERE id < ?1 AND {wanted} ORDER BY id DESC LIMIT {most}")
+}
+
 /// The condition that the second parameter is this column, or that there is none. Two texts, because one for both cases
 /// would keep SQLite from using the index.
 fn only(column: &str, given: bool) -> String {
@@ -99,6 +112,11 @@ fn only(column: &str, given: bool) -> String {
 /// Numbers count from 1 and never come near the largest integer: what is beyond it comes after everything.
 fn number(after: u64) -> i64 {
     i64::try_from(after).unwrap_or(i64::MAX)
+}
+
+/// The number after the first: 0 is behind everything.
+fn end(before: u64) -> i64 {
+    if before == 0 { i64::MAX } else { number(before) }
 }
 
 fn list(on: &Connection, sql: &str, params: impl Params, read: Read) -> Result<Vec<Record>> {
