@@ -27,9 +27,13 @@ use link::{Link, Shared, memory};
 /// How much counters may take: those of the store, and those of each node at the edge, as shares and by itself.
 const STORE_BYTES: usize = 256 << 20;
 const NODE_BYTES: usize = 16 << 20;
-/// How often a node looks at what the others wrote down and forgets what is over, and how many counters it looks at then.
+/// How often a node looks at what the others wrote down.
 const TURN: Span = Span::SECOND;
-const SWEPT: usize = 16_384;
+/// How often what need not be kept any longer is forgotten.
+const LONG_TURN: Span = Span::from_secs(600);
+/// After how many requests nodes forget what is over, and how many counters each looks at then.
+const MANY: u64 = 4_096;
+const SWEPT: usize = 2 * MANY as usize;
 
 /// Gives values from the environment.
 type Environment<'p> = &'p dyn Fn(&str) -> Option<String>;
@@ -53,6 +57,8 @@ pub struct Nodes<'p> {
     /// Which node is next, and when they look around next.
     next: usize,
     turn: Timestamp,
+    long_turn: Timestamp,
+    asked: u64,
     figures: NodeFigures,
 }
 
@@ -126,6 +132,8 @@ impl<'p> Nodes<'p> {
             crashed: 0,
             next: 0,
             turn: Timestamp::default(),
+            long_turn: Timestamp::default(),
+            asked: 0,
             figures: NodeFigures::default(),
         };
         for number in 0..cluster.count {
@@ -214,11 +222,17 @@ impl<'p> Nodes<'p> {
         }
         if now >= self.turn {
             self.turn = now.plus(TURN);
-            for node in &self.nodes {
-                let _ = at_once(node.engine.refresh());
-                // Where the store is gone, the node's own counters were looked at.
-                let _ = at_once(node.engine.sweep_counters(SWEPT));
-            }
+            // A ledger in memory does not fail.
+            self.nodes.iter().for_each(|node| drop(at_once(node.engine.refresh())));
+        }
+        if now >= self.long_turn {
+            self.long_turn = now.plus(LONG_TURN);
+            self.nodes.iter().for_each(|node| drop(at_once(node.engine.sweep())));
+        }
+        self.asked += 1;
+        if self.asked.is_multiple_of(MANY) {
+            // Where the store is gone, the node's own counters were looked at.
+            self.nodes.iter().for_each(|node| drop(at_once(node.engine.sweep_counters(SWEPT))));
         }
         Ok(())
     }

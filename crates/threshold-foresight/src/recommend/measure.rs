@@ -145,7 +145,7 @@ mod tests {
             [(0, 1), (3, 3), (10, 10), (11, 12), (13, 15), (41, 50), (99, 100), (101, 120), (7_000, 8_000)];
         cases.into_iter().for_each(|(count, expected)| assert_eq!(round_up(count), expected, "{count}"));
         (0..100_000).for_each(|count| {
-            assert!(round_up(count) >= count && round_up(count) <= (count * 4 / 3 + 1).max(1))
+            assert!(round_up(count) >= count && round_up(count) <= (count * 4 / 3 + 1).max(1));
         });
     }
 

@@ -131,10 +131,11 @@ impl Node {
     /// Makes the rare children one.
     fn fold(&mut self, became: &mut [PatternId]) {
         self.full = true;
-        let rare = |(name, child): &(&Box<str>, &Self)| {
-            &***name != "*" && &***name != "**" && child.seen.saturating_mul(RARE) < self.seen
-        };
-        let rare: Vec<Box<str>> = self.children.iter().filter(rare).map(|(name, _)| name.clone()).collect();
+        let whole = self.seen;
+        let is_rare =
+            |name: &str, child: &Self| !name.starts_with('*') && child.seen.saturating_mul(RARE) < whole;
+        let rare = self.children.iter().filter(|(name, child)| is_rare(name, child));
+        let rare: Vec<Box<str>> = rare.map(|(name, _)| name.clone()).collect();
         for name in rare {
             if let Some(child) = self.children.remove(&name) {
                 self.children.entry("*".into()).or_default().take_in(child, became);
@@ -180,12 +181,10 @@ impl Pattern {
         let rest = own.last().is_some_and(|last| &**last == "**");
         let fixed = own.len() - usize::from(rest);
         let fits = if rest { theirs.len() >= fixed } else { own.len() == theirs.len() };
-        let same = |(own, theirs): (&Box<str>, &Box<str>)| match (&**own, &**theirs) {
-            (_, "**") => false,
-            ("*", _) => true,
-            (own, theirs) => own == theirs,
-        };
-        self.method == other.method && fits && own.iter().zip(theirs).take(fixed).all(same)
+        let same = |own: &str, theirs: &str| theirs != "**" && (own == "*" || own == theirs);
+        self.method == other.method
+            && fits
+            && own.iter().zip(theirs).take(fixed).all(|(own, theirs)| same(own, theirs))
     }
 
     /// What the route and its limits are called: at most 40 letters, digits and hyphens.

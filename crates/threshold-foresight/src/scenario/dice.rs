@@ -50,7 +50,6 @@ impl Dice {
     }
 
     /// A number below `bound`; 0 if there is none.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product is taken")]
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

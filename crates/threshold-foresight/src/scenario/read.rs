@@ -232,7 +232,7 @@ fn pattern(
 
 /// People: visits of some requests, more of them by day.
 fn visits(table: &Table<'_>, rate: Option<Rate>, start: Timestamp, notes: &mut Notes<'_>) -> Option<Pattern> {
-    let requests = table.number("session", [1, 100_000], notes).unwrap_or(8);
+    let requests = table.number("session", [1, 100], notes).unwrap_or(8);
     let think = if table.has("think") { table.span("think", notes) } else { Some(Span::from_secs(15)) };
     let peak = table.number("peak_hour", [0, 23], notes);
     let rhythm = match table.text("rhythm", notes).as_deref() {

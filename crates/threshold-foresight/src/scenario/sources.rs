@@ -49,7 +49,6 @@ impl Sources {
     }
 
     /// An address in the network of this number; which one within it is up to `chosen`.
-    #[expect(clippy::cast_possible_truncation, reason = "an address of IPv4 has 32 bits")]
     pub(super) fn address(&self, number: u64, chosen: u64) -> IpAddr {
         // Neighbours in number are not neighbours on the network. An odd factor takes no two to the same place.
         let place = u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) & low(self.bits);

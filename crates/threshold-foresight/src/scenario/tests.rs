@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hasher as _;
 use std::net::IpAddr;
 
+use threshold_testkit::figures::size;
+
 use super::*;
 
 fn read(text: &str) -> Scenario {
@@ -330,4 +332,54 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place_and_its_remedy() {
             assert!(line.starts_with(&format!("a.toml:{expected}")), "{text}\n{line}\n{expected}");
         }
     }
+}
+
+/// What stands in the place of something else.
+const ODD: [&str; 14] = [
+    "",
+    "\"",
+    "[",
+    "=",
+    "\n",
+    "0",
+    "-1",
+    "999999999999999999999",
+    "ü",
+    "\u{0}",
+    "366d",
+    "1000000000/s",
+    "1 per 366d",
+    "::/0",
+];
+
+#[test]
+fn whatever_stands_in_a_file_is_read_or_refused_and_what_was_read_can_be_played() {
+    let (mut dice, mut read) = (dice::Dice::new(&[1]), 0);
+    for _ in 0..size(4_000, 200_000) {
+        let mut text = EVERYTHING.to_owned();
+        for _ in 0..=dice.below(2) {
+            let boundary =
+                |at: usize| (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+            let one = boundary(usize::try_from(dice.below(text.len() as u64)).unwrap_or(0));
+            let end = boundary(one + usize::try_from(dice.below(12)).unwrap_or(0));
+            let odd = ODD[usize::try_from(dice.below(ODD.len() as u64)).unwrap_or(0)];
+            // Either anything anywhere, or the value of one line.
+            let line = text[one..].find('\n').map_or(text.len(), |length| one + length);
+            let value = text[..line].rfind("= ").map_or(one, |at| at + 2);
+            match dice.below(3) {
+                0 => text.replace_range(one..end, odd),
+                1 if value <= line => text.replace_range(value..line, odd),
+                _ if value <= line => text.replace_range(value..line, &format!("\"{odd}\"")),
+                _ => {}
+            }
+        }
+        let Ok(scenario) = Scenario::read("a.toml", &text) else { continue };
+        read += 1;
+        let (mut play, mut last) = (scenario.play(1), scenario.begins());
+        for sent in std::iter::from_fn(|| play.next().map(|sent| sent.request.at)).take(300) {
+            assert!(sent >= last && sent < scenario.ends(), "{text}");
+            last = sent;
+        }
+    }
+    assert!(read > 50, "{read}");
 }
