@@ -78,7 +78,7 @@ async fn it_follows_the_traffic_on_small_and_large_screens_and_ends_clean() {
             // Who goes over is struck once in a day.
             terminal.shows("abuse escalation");
         }
-        let screen = terminal.shows("address:");
+        let screen = terminal.shows("unmatched");
         assert!(screen.contains("refused endpoints") && screen.contains("q ends"), "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= usize::from(size.0)), "{screen}");
         if let Some(folder) = std::env::var_os("THRESHOLD_PICTURES") {

@@ -107,8 +107,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let archive = archive(serve.archive.as_deref(), &policy, (node.breaker, &settings.data_dir));
     let archive = archive.map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
-    let debug =
-        set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()));
+    let debug = wants_details();
     let config = ServerConfig {
         file,
         envoy,
@@ -154,6 +153,11 @@ pub(crate) fn reread(
     let (policy, not_carried) = with_envoy(policy, envoy)?;
     let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules, not_carried))
+}
+
+/// True if the environment asks for a log with all details.
+fn wants_details() -> bool {
+    set("THRESHOLD_DEBUG").is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.as_str()))
 }
 
 /// The folder of Envoy's files that a flag or the environment names.

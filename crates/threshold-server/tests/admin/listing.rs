@@ -41,6 +41,36 @@ async fn pages_go_on_where_the_last_ended_and_miss_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_newest_come_first_where_they_are_asked_for() {
+    let operated = Operated::start(POLICY);
+    for number in 0..13 {
+        let ban =
+            json!({ "client": format!("192.0.2.{number}"), "for": "1h", "reason": "much", "kind": "ban" });
+        operated.told("POST", "sanctions", &ban.to_string()).await;
+    }
+    let all = operated.told("GET", "audit", "").await;
+    let mut ids: Vec<String> =
+        all["items"].as_array().unwrap().iter().map(|item| item["id"].to_string()).collect();
+    assert_eq!(ids.len(), 13, "{all}");
+    assert_eq!(operated.told("GET", "audit?order=oldest", "").await, all);
+    ids.reverse();
+    for size in [1, 4, 13, 100] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = operated.told("GET", &format!("audit?order=newest&limit={size}{after}"), "").await;
+            let items = page["items"].as_array().unwrap();
+            assert!(items.len() <= size, "{page}");
+            seen.extend(items.iter().map(|item| item["id"].to_string()));
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(seen, ids, "{size}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn violations_and_standings_are_told() {
     let operated = Operated::start(&format!("{POLICY}[ladder]\n"));
     for _ in 0..4 {
@@ -48,6 +78,7 @@ async fn violations_and_standings_are_told() {
     }
     let violations = operated.told("GET", "violations?client=127.0.0.1", "").await;
     assert_eq!(violations["items"][0]["limit"], "api", "{violations}");
+    assert_eq!(operated.told("GET", "violations?order=newest&client=127.0.0.1", "").await, violations);
     let standing = operated.told("GET", "standing/127.0.0.1", "").await;
     assert_eq!(standing["subjects"][0]["violations"], 1, "{standing}");
     let counted = operated.told("GET", "analytics?view=violations&window=7d", "").await;

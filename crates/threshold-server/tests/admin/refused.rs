@@ -120,6 +120,7 @@ async fn what_makes_no_sense_is_told_with_a_remedy() {
         ("GET", "sanctions?limit=0", ""),
         ("GET", "sanctions?limit=1001", ""),
         ("GET", "sanctions?after=x", ""),
+        ("GET", "audit?order=best", ""),
         ("GET", "sanctions?clint=192.0.2.7", ""),
         ("GET", "analytics?window=soon", ""),
         ("GET", "analytics?view=nothing", ""),
