@@ -20,6 +20,7 @@ Usage: cargo xtask bench [OPTIONS]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench api|websocket [--quick] [--rounds N] [--seconds N]
                                  [--binary FILE] [--out DIR]
+       cargo xtask bench replay [--quick] [--rounds N] [--binary FILE] [--out DIR]
        cargo xtask bench resp [--quick] [--rounds N] [--seconds N] [--redis-cell FILE]
                                  [--binary FILE] [--out DIR]
        cargo xtask bench stores [--quick] [--rounds N] [--seconds N] [--only NAMES] [--out DIR]
@@ -58,6 +59,7 @@ Examples:
   cargo xtask bench rls                      Envoy's rate limit service beside others; about four minutes
   cargo xtask bench websocket                WebSocket messages with limits and without; about two minutes
   cargo xtask bench resp                     decisions by CL.THROTTLE beside Redis and others; about four minutes
+  cargo xtask bench replay                   access logs through a policy; about four minutes
   cargo xtask bench stores                   stores beside the plainest way to decide there; about five minutes
 ";
 
@@ -73,6 +75,7 @@ pub(crate) enum Command {
     Rls(ServerArgs),
     WebSocket(ServerArgs),
     Stores(ServerArgs),
+    Replay(ServerArgs),
     Resp(ServerArgs),
     /// Hidden: the child process that sends commands and counts replies.
     RespClient(resp::client::Order),
@@ -141,6 +144,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Outcome<Command> {
         Some("rls") => Ok(Command::Rls(Raw::read(&words[1..])?.into_servers()?)),
         Some("api") => Ok(Command::Api(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("websocket") => Ok(Command::WebSocket(Raw::read(&words[1..])?.into_all_servers()?)),
+        Some("replay") => Ok(Command::Replay(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("resp") => Ok(Command::Resp(Raw::read(&words[1..])?.into_all_servers()?)),
         Some("resp-client" | "resp-fill") => parse_resp_client(&words),
         Some("stores") => Ok(Command::Stores(Raw::read(&words[1..])?.into_stores()?)),

@@ -10,6 +10,7 @@ mod measure;
 mod model;
 mod peers;
 mod progress;
+mod replay;
 mod report;
 mod resp;
 mod rls;
@@ -58,6 +59,7 @@ fn run(command: &Command) -> Outcome<()> {
         Command::Rls(args) => rls::run(args),
         Command::WebSocket(args) => websocket::run(args),
         Command::Stores(args) => stores::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::WebSocketClient(order) => websocket::client::run(order),
         Command::WebSocketEcho(address) => websocket::echo::run(*address),
         Command::Core(args) => core(args),

@@ -34,7 +34,7 @@ pub fn page(report: &Report) -> String {
     section("Limits", &mut page, |page| limits(report, page));
     section("Who is hit most", &mut page, |page| subjects(&report.hit, page));
     section("Who is refused and looks like an ordinary user", &mut page, |page| {
-        subjects(&report.ordinary, page)
+        subjects(&report.ordinary, page);
     });
     section("How fast subjects are", &mut page, |page| paces(report, page));
     for (title, rows) in
