@@ -10,6 +10,8 @@ use super::{Candidate, Finding, OTHER, Pattern, PatternId, Recommendation, Recom
 const NAMED: usize = 5;
 /// With fewer subjects, one in a thousand is nobody: then nobody is to be hit.
 const MANY: u64 = 1_000;
+/// Who asks for so many times as much as 99 of 100 do is not one of them, however few there are.
+const FAR: u64 = 10;
 /// A limit of so few in a window is better as one of a longer window.
 const FEW: u64 = 2;
 
@@ -136,7 +138,8 @@ impl Gathered {
 fn candidates(finding: &Finding, lasted: Span) -> Vec<Tried> {
     let mut all: Vec<Tried> = Vec::new();
     for (window, peaks) in WINDOWS.into_iter().zip(&finding.peaks).skip(1) {
-        if window > lasted && window > Span::MINUTE {
+        // A log of a day is seldom a day to the second.
+        if window.as_micros() > lasted.as_micros() / 10 * 11 && window > Span::MINUTE {
             continue;
         }
         for (above, peak) in [("p99", peaks.p99), ("p99.9", peaks.p999), ("max", peaks.max)] {
@@ -171,14 +174,17 @@ impl Tried {
     }
 }
 
-/// The one that is recommended: above all but one subject in a thousand, or above all where there are not so many; of the
-/// shortest window in which that is more than a few.
+/// The one that is recommended: above all but one subject in a thousand, or above all where there are not so many, but for
+/// those that are far from everybody else; of the shortest window in which that is more than a few.
 fn choose(finding: &Finding, least_subjects: u64) -> Option<usize> {
     if finding.subjects < least_subjects {
         return None;
     }
-    let allowed = finding.subjects / MANY;
     let fits = |window: Span| {
+        let peaks =
+            WINDOWS.iter().position(|own| *own == window).map_or(Peaks::default(), |at| finding.peaks[at]);
+        let far = peaks.max >= peaks.p99.saturating_mul(FAR);
+        let allowed = finding.subjects / if far { 100 } else { MANY };
         let mut of = finding.candidates.iter().enumerate();
         of.find(|(_, one)| one.rate.period() == window && one.subjects_hit <= allowed)
     };

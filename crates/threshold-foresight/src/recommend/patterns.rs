@@ -190,6 +190,9 @@ impl Pattern {
     /// What the route and its limits are called: at most 40 letters, digits and hyphens.
     pub(super) fn id(&self) -> String {
         let mut id = self.method.to_ascii_lowercase();
+        if self.segments.is_empty() {
+            id.push_str("-root");
+        }
         for segment in &self.segments {
             let plain = match &**segment {
                 "*" => "any",

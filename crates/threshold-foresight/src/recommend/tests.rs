@@ -265,6 +265,15 @@ fn a_limit_above_ordinary_people_names_whom_it_hits() {
 }
 
 #[test]
+fn one_who_is_far_from_everybody_else_does_not_raise_the_limit_however_few_there_are() {
+    let recommendation = recommend(&one_against_many(200), Options::default());
+    for finding in &recommendation.findings {
+        let chosen = &finding.candidates[finding.chosen.expect("one is recommended")];
+        assert_eq!((chosen.rate.to_string().as_str(), chosen.subjects_hit), ("3/min", 1));
+    }
+}
+
+#[test]
 fn past_its_memory_whole_subjects_are_looked_at_and_the_rest_is_said() {
     let log = one_against_many(20_000);
     let options = Options { bytes: 256 << 10, ..Options::default() };
