@@ -6,7 +6,8 @@ use crate::metadata::{Dependency, Package};
 const TESTKIT: &str = "threshold-testkit";
 
 /// What a program may be built from.
-const LIBRARIES: &[&str] = &["threshold-core", "threshold-store", "threshold", "threshold-http"];
+const LIBRARIES: &[&str] =
+    &["threshold-core", "threshold-store", "threshold", "threshold-http", "threshold-foresight"];
 
 /// Each crate, and the crates of ours it may depend on.
 const BORDERS: &[(&str, &[&str])] = &[
