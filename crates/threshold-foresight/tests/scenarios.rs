@@ -94,7 +94,7 @@ fn what_scenarios_expect_comes_true() {
             let line = format!("{name}: {} had {refused} of {sent} refused", actor.name());
             match actor.expected() {
                 Some(expected) if !expected.holds(refused, sent) => {
-                    wrong.push(format!("{line}, {expected} expected"))
+                    wrong.push(format!("{line}, {expected} expected"));
                 }
                 _ => {}
             }
