@@ -45,8 +45,10 @@ fn root() -> PathBuf {
 /// The policies of the examples that are asked for limits alone, and of those that the server is run with.
 fn examples() -> Vec<(String, String)> {
     let mut examples = files(&root().join("examples/policies"));
-    let run = files(&root().join("examples/fitbit2garmin"));
-    examples.extend(run.into_iter().filter(|(name, _)| name == "policy.toml"));
+    for name in ["fitbit2garmin", "grove"] {
+        let run = files(&root().join("examples").join(name));
+        examples.extend(run.into_iter().filter(|(name, _)| name == "policy.toml"));
+    }
     assert!(examples.len() >= 3);
     examples
 }

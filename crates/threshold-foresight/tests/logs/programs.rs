@@ -252,6 +252,8 @@ fn haproxy() {
         );
         let program = Program::start("haproxy", &["-db", "-f", "settings.yaml"], &settings);
         program.ask();
+        // Lines come as requests end, in no order that could be relied on.
+        program.log("stdout", 3, " 204 ");
         let log = program.log("stdout", 4, " in in/");
         let read = read(Format::Haproxy, log);
         // Connections that only looked whether it was up are lines too.
