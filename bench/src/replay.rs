@@ -27,6 +27,7 @@ use lines::Lines;
 /// Four layers, each asked for every request, whose numbers some clients go over.
 const POLICY: &str = r#"
 [identity]
+tenant = { host_label = "example.com" }
 unknown_tier = "free"
 
 [routes]

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use crate::workload::Random;
 
-/// How many clients there are; a hundred of them ask for a tenth of all.
+/// How many clients there are; ten of them ask for a tenth of all, which is more than they may.
 const CLIENTS: u64 = 200_000;
-const BUSY: u64 = 100;
+const BUSY: u64 = 10;
 /// So many requests come in a second.
 const EACH_SECOND: u64 = 500;
 /// When it begins: the first of March 2026, at noon.
