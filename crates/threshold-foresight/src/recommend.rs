@@ -19,12 +19,10 @@ mod measure;
 mod patterns;
 mod tracks;
 
-use std::fmt::Write as _;
-use std::net::IpAddr;
-
 use threshold::{MemoryStoreError, Rate, Timestamp};
 
 use crate::Request;
+use crate::request::{name_network, name_user};
 use measure::Trial;
 use patterns::{OTHER, PatternId, Patterns};
 use tracks::{Asked, Tracks};
@@ -178,16 +176,11 @@ impl Recommender {
         let asked = Asked { at: request.at, pattern };
         let [addresses, users, tenants] = &mut self.tracks;
         self.present[0] = true;
-        address(&mut self.name, request.client, self.options.ipv6_prefix);
+        name_network(&mut self.name, request.client, self.options.ipv6_prefix);
         addresses.add(&self.name, asked);
         if let Some(user) = request.user {
             self.present[1] = true;
-            self.name.clear();
-            // Into a string nothing fails.
-            let _ = match request.tenant {
-                Some(tenant) => write!(self.name, "{user} of {tenant}"),
-                None => write!(self.name, "{user}"),
-            };
+            name_user(&mut self.name, user, request.tenant);
         }
         users.add(&self.name, asked);
         if let Some(tenant) = request.tenant {
@@ -201,20 +194,6 @@ impl Recommender {
     pub fn finish(self) -> Recommendation {
         finish::finish(&self)
     }
-}
-
-/// Writes the name of the subject that an address belongs to.
-fn address(name: &mut String, client: IpAddr, prefix: u8) {
-    name.clear();
-    // Into a string nothing fails.
-    let _ = match client.to_canonical() {
-        IpAddr::V4(client) => write!(name, "{client}"),
-        IpAddr::V6(client) => {
-            let host = u128::MAX.checked_shr(prefix.into()).unwrap_or(0);
-            let network = std::net::Ipv6Addr::from_bits(client.to_bits() & !host);
-            write!(name, "{network}/{prefix}")
-        }
-    };
 }
 
 #[cfg(test)]

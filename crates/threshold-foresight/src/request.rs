@@ -1,7 +1,7 @@
 //! One request: of the past, as a log has it, or of a scenario.
 
-use std::fmt;
-use std::net::IpAddr;
+use std::fmt::{self, Write as _};
+use std::net::{IpAddr, Ipv6Addr};
 
 use threshold::Timestamp;
 
@@ -32,6 +32,29 @@ pub struct Request<'a> {
     pub account: Option<&'a str>,
     /// The header fields that the log has, without those that are above: `host` and `user-agent`.
     pub headers: Headers<'a>,
+}
+
+/// Writes what the subject of an address is called: the address, or its network of IPv6.
+pub(crate) fn name_network(name: &mut String, client: IpAddr, prefix: u8) {
+    name.clear();
+    // Into a string nothing fails.
+    let _ = match client.to_canonical() {
+        IpAddr::V4(client) => write!(name, "{client}"),
+        IpAddr::V6(client) => {
+            let host = u128::MAX.checked_shr(prefix.into()).unwrap_or(0);
+            write!(name, "{}/{prefix}", Ipv6Addr::from_bits(client.to_bits() & !host))
+        }
+    };
+}
+
+/// Writes what a user is called, within its tenant where there is one.
+pub(crate) fn name_user(name: &mut String, user: &str, tenant: Option<&str>) {
+    name.clear();
+    name.push_str(user);
+    if let Some(tenant) = tenant {
+        name.push_str(" of ");
+        name.push_str(tenant);
+    }
 }
 
 /// Header fields: names in lower case, and values.

@@ -1,7 +1,7 @@
 //! What is said of a limit, judged by others: by arithmetic with whole numbers, and by the engine with the limit in force.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use threshold::engine::Rules;
 use threshold::policy::Policy;
@@ -117,7 +117,7 @@ fn by_the_engine(log: &[Line], text: &str) -> (u64, u64) {
         {
             refused += 1;
             let mut name = String::new();
-            address(&mut name, line.client, 64);
+            name_network(&mut name, line.client, 64);
             hit.insert(name);
         }
     }
@@ -170,7 +170,7 @@ fn what_is_said_of_a_candidate_is_what_arithmetic_says() {
         let mut by_subject = [(); 3].map(|()| BTreeMap::<String, Vec<u64>>::new());
         for line in &log {
             let mut name = String::new();
-            address(&mut name, line.client, 64);
+            name_network(&mut name, line.client, 64);
             let user = line.user.clone().map(|user| match line.tenant {
                 Some(tenant) => format!("{user} of {tenant}"),
                 None => user,

@@ -1,7 +1,6 @@
 //! Subjects: who asked, how often, and what they met.
 
 use std::hash::Hasher as _;
-use std::net::IpAddr;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -14,6 +13,7 @@ use super::agents::Agent;
 use super::{blocked_until, refused_by};
 use crate::Request;
 use crate::replay::Judged;
+use crate::request::{name_network, name_user};
 
 /// How many subjects are kept.
 const MOST: usize = 1 << 18;
@@ -233,17 +233,12 @@ fn user<'a>(identity: &'a Identity<'_>) -> Option<&'a str> {
 
 /// How a subject is called.
 fn name(identity: &Identity<'_>, prefix: u8) -> String {
-    match (user(identity), identity.tenant.as_deref()) {
-        (Some(user), Some(tenant)) => format!("{user} of {tenant}"),
-        (Some(user), None) => user.to_owned(),
-        (None, _) => match identity.client.to_canonical() {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
-                format!("{}/{prefix}", std::net::Ipv6Addr::from_bits(address.to_bits() & mask))
-            }
-        },
+    let mut name = String::new();
+    match user(identity) {
+        Some(user) => name_user(&mut name, user, identity.tenant.as_deref()),
+        None => name_network(&mut name, identity.client, prefix),
     }
+    name
 }
 
 impl Record {
