@@ -108,7 +108,9 @@ fn greet(
         token.unwrap_or("...")
     ));
     output.line(&format!("  curl -i http://{gateway}/"));
-    output.line(&format!("  curl -i http://{gateway}/api/report      # within ten seconds: the second is warned, the third 429"));
+    output.line(&format!(
+        "  curl -i http://{gateway}/api/report      # within ten seconds: the second is warned, the third 429"
+    ));
     output.line(&format!(
         "  curl -i -H X-Forwarded-For:198.51.100.23 http://{gateway}/posts/1      # as the crawler, who goes too far"
     ));
