@@ -58,16 +58,17 @@ function editor(current, place, again) {
     const sure = await confirm("Put this policy in force?", { text: `It is written to ${current.file} and counts from the next request on. Counters of limits that stay are kept.`, action: "Put it in force" });
     if (!sure) return null;
     const told = await post("policy/apply", { policy });
+    // Only once the page shows it: the text would be exchanged under the hands of who types on.
+    await again();
     toast(told.changed ? "The policy is in force." : "That policy was in force already.");
-    again();
     return report(told.report);
   };
   const back = async () => {
     const sure = await confirm("Go back to the policy before?", { text: "What was changed last is undone.", action: "Go back" });
     if (!sure) return null;
     await post("policy/rollback", {});
+    await again();
     toast("The policy before is in force again.");
-    again();
     return null;
   };
   const button = (words, work, more) => h("button", { onclick: doing(work), ...more }, words);
