@@ -74,7 +74,7 @@ impl Metrics {
     /// What alarms are raised by, as of now.
     pub(crate) fn readings(&self) -> Readings {
         let (at, totals) = (self.clock.now(), self.figures.totals());
-        let [edge_blocks, tenant_blocks, user_blocks, endpoint_blocks] = totals.layers;
+        let [edge_blocks, tenant_blocks, user_blocks, endpoint_blocks] = totals.layers.map(|layer| layer.denied);
         let imposed = |wanted: SanctionKind| {
             self.counts.sanctions().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| count)
         };
@@ -197,9 +197,14 @@ fn decisions(page: &mut Page, totals: &Totals) {
     let sources = Source::ALL.iter().zip(totals.sources);
     let sources = sources.map(|(source, count)| (vec![("source", source.name())], count));
     page.counter("threshold_decisions_by_source", "Decisions, by where the answer came from.", sources);
-    let layers = Layer::ALL.iter().zip(totals.layers);
-    let layers = layers.map(|(layer, count)| (vec![("layer", layer.word())], count));
-    page.counter("threshold_blocks", "Requests that a limit refused, by its layer.", layers);
+    let layers = || Layer::ALL.iter().map(|layer| layer.word()).zip(&totals.layers);
+    let blocks = layers().map(|(layer, met)| (vec![("layer", layer)], met.denied));
+    page.counter("threshold_blocks", "Requests that a limit refused, by its layer.", blocks);
+    let met = layers().flat_map(|(layer, met)| {
+        met.fields().map(|(outcome, count)| (vec![("layer", layer), ("outcome", outcome)], count))
+    });
+    let help = "Requests by the layers that they reached, and what they came to there.";
+    page.counter("threshold_layer_decisions", help, met);
     let limits = totals.limits.iter();
     let limits =
         limits.map(|(limit, layer, count)| (vec![("limit", *limit), ("layer", layer.word())], *count));

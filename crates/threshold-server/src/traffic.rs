@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use threshold::figures::{Ending, Figures, Totals};
+use threshold::figures::{Ending, Figures, InLayer, Totals};
 use threshold::policy::Layer;
 use threshold::{Clock as _, SystemClock, Timestamp};
 
@@ -34,7 +34,7 @@ struct Second {
     at: Timestamp,
     seconds: f64,
     endings: [u64; Ending::ALL.len()],
-    layers: [u64; Layer::ALL.len()],
+    layers: [InLayer; Layer::ALL.len()],
 }
 
 impl Traffic {
@@ -62,7 +62,7 @@ impl Traffic {
             at: now,
             seconds: passed as f64 / 1e6,
             endings: more(totals.endings, seen.before.endings),
-            layers: more(totals.layers, seen.before.layers),
+            layers: std::array::from_fn(|at| totals.layers[at].since(&seen.before.layers[at])),
         };
         if seen.seconds.len() == KEPT {
             seen.seconds.pop_front();
@@ -98,6 +98,10 @@ fn more<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
     std::array::from_fn(|at| now[at].saturating_sub(before[at]))
 }
 
+fn told_as((name, count): (&str, u64)) -> (String, Json) {
+    (name.to_owned(), count.into())
+}
+
 impl Second {
     /// To the millisecond.
     fn at(&self) -> f64 {
@@ -110,9 +114,10 @@ impl Second {
     }
 
     fn told(&self) -> Json {
-        let layers = Layer::ALL.iter().zip(self.layers);
+        let layer = |met: &InLayer| met.fields().into_iter().map(told_as).collect::<Map<_, _>>();
+        let layers = Layer::ALL.iter().zip(&self.layers);
         let layers: Map<_, _> =
-            layers.map(|(layer, count)| (layer.word().to_owned(), json!(count))).collect();
+            layers.map(|(name, met)| (name.word().to_owned(), layer(met).into())).collect();
         json!({
             "at": self.at(),
             "seconds": self.seconds,
@@ -139,7 +144,8 @@ mod tests {
         let mut totals = Totals::default();
         totals.endings[Ending::Allowed as usize] = allowed;
         totals.endings[Ending::Limited as usize] = limited;
-        totals.layers[Layer::User as usize] = limited;
+        totals.layers[Layer::Edge as usize].allowed = allowed + limited;
+        totals.layers[Layer::User as usize].denied = limited;
         totals
     }
 
@@ -154,7 +160,11 @@ mod tests {
         assert_eq!(samples.len(), 2);
         assert_eq!((&samples[0]["allowed"], &samples[0]["denied"]), (&json!(5), &json!(0)));
         assert_eq!((&samples[1]["seconds"], &samples[1]["allowed"]), (&json!(3.0), &json!(2)));
-        assert_eq!((&samples[1]["layers"]["user"], &samples[1]["barred"]), (&json!(3), &json!(0)));
+        assert_eq!((&samples[1]["layers"]["user"]["denied"], &samples[1]["barred"]), (&json!(3), &json!(0)));
+        assert_eq!(
+            samples[1]["layers"]["edge"],
+            json!({ "allowed": 5, "warned": 0, "delayed": 0, "denied": 0 })
+        );
         assert_eq!(traffic.to_json(Some(101.0))["samples"].as_array().unwrap().len(), 1);
     }
 

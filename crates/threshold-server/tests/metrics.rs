@@ -66,6 +66,14 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// What a layer allowed, warned, delayed and denied.
+fn by_layer(page: &str, layer: &str) -> [f64; 4] {
+    let samples = samples(page);
+    ["allowed", "warned", "delayed", "denied"].map(|outcome| {
+        samples[&format!("threshold_layer_decisions_total{{layer=\"{layer}\",outcome=\"{outcome}\"}}")]
+    })
+}
+
 /// What `promtool` says of `input`.
 fn promtool(arguments: &[&str], input: &str) -> (bool, String) {
     let mut child = Command::new("promtool")
@@ -100,6 +108,9 @@ async fn what_clients_were_answered_is_what_is_counted() {
     assert_eq!(sample("threshold_decisions_total{outcome=\"limited\"}"), 2.0);
     assert_eq!(sample("threshold_blocks_total{layer=\"edge\"}"), 1.0);
     assert_eq!(sample("threshold_blocks_total{layer=\"endpoint\"}"), 1.0);
+    assert_eq!(by_layer(&text, "edge"), [5.0, 0.0, 0.0, 1.0]);
+    assert_eq!(by_layer(&text, "endpoint"), [2.0, 0.0, 0.0, 1.0]);
+    assert_eq!(by_layer(&text, "user"), [0.0; 4]);
     assert_eq!(sample("threshold_limit_blocks_total{limit=\"searches\",layer=\"endpoint\"}"), 1.0);
     assert_eq!(sample("threshold_top_blocked_endpoints{endpoint=\"search\"}"), 1.0);
     assert_eq!(sample("threshold_busiest_address_blocks"), 2.0);
@@ -107,6 +118,26 @@ async fn what_clients_were_answered_is_what_is_counted() {
     let (kind, open) = page(&server, "application/openmetrics-text; version=1.0.0").await;
     assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
     assert!(open.ends_with("# EOF\n") && open.contains("# TYPE threshold_decisions counter\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warnings_are_of_the_layer_that_gives_them_and_delays_of_all() {
+    let server = Server::with(&format!("{POLICY}[ladder]"), &[], &[("THRESHOLD_ADMIN_TOKEN", TOKEN)]);
+    for _ in 0..3 {
+        assert_ne!(ask(&server, "/search/a").await, 429);
+    }
+    let text = page(&server, "*/*").await.1;
+    assert_eq!(by_layer(&text, "edge"), [3.0, 0.0, 0.0, 0.0]);
+    assert_eq!(by_layer(&text, "endpoint"), [2.0, 1.0, 0.0, 0.0]);
+    let client = Client::new(server.admin);
+    let headers = [("authorization", &*format!("Bearer {TOKEN}")), ("content-type", "application/json")];
+    let shadow = r#"{ "client": "127.0.0.1", "kind": "shadow", "for": "1h", "reason": "of the test" }"#;
+    let imposed = client.request("POST", "/api/admin/sanctions", &headers, shadow);
+    assert_eq!(client.send(imposed).await.status, 200);
+    assert_ne!(ask(&server, "/x").await, 429);
+    let text = page(&server, "*/*").await.1;
+    assert_eq!(by_layer(&text, "edge"), [3.0, 0.0, 1.0, 0.0]);
+    assert_eq!(by_layer(&text, "endpoint"), [2.0, 1.0, 0.0, 0.0]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! are refused most are kept in [sketches](Top) of a fixed size.
 
 mod latency;
+mod layers;
 mod top;
 
 use std::cell::Cell;
@@ -16,6 +17,7 @@ use threshold_core::{Source, SubjectId, Timestamp};
 use crate::policy::Layer;
 
 pub use latency::{Latencies, Stage};
+pub use layers::{InLayer, Layers};
 pub use top::{Most, Top};
 
 /// Enough that two threads seldom share one.
@@ -44,9 +46,11 @@ pub struct Figures {
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard {
-    outcomes: [AtomicU64; Ending::ALL.len()],
+    /// By what they came to, and in which layers.
+    outcomes: [[AtomicU64; Layers::SETS]; Ending::ALL.len()],
     sources: [AtomicU64; Source::ALL.len()],
-    layers: [AtomicU64; Layer::ALL.len()],
+    /// Layers that let pass what came to something else in another.
+    beside: [AtomicU64; Layers::SETS],
 }
 
 struct Minute {
@@ -165,8 +169,8 @@ pub struct Totals {
     pub endings: [u64; Ending::ALL.len()],
     /// Decisions by where they came from, in the order of [`Source::ALL`].
     pub sources: [u64; Source::ALL.len()],
-    /// Refusals by layer, in the order of [`Layer::ALL`].
-    pub layers: [u64; Layer::ALL.len()],
+    /// Decisions by the layers that they reached, in the order of [`Layer::ALL`].
+    pub layers: [InLayer; Layer::ALL.len()],
     /// Refusals by limit.
     pub limits: Vec<(&'static str, Layer, u64)>,
 }
@@ -183,6 +187,18 @@ impl Totals {
     pub fn refused(&self) -> u64 {
         let each = Ending::ALL.iter().zip(self.endings);
         each.filter(|(ending, _)| ending.is_refusal()).map(|(_, count)| count).sum()
+    }
+
+    /// Adds what came to `ending` in sets of layers to each of those; says how many there were.
+    fn add(&mut self, ending: Ending, counters: &[AtomicU64; Layers::SETS]) -> u64 {
+        let mut all = 0;
+        for (layers, counter) in Layers::all().zip(counters) {
+            let count = counter.load(Ordering::Relaxed);
+            all += count;
+            let reached = Layer::ALL.iter().filter(|layer| layers.has(**layer));
+            reached.for_each(|layer| self.layers[*layer as usize].add(ending, count));
+        }
+        all
     }
 }
 
@@ -236,18 +252,22 @@ impl Figures {
         })
     }
 
-    /// Counts one decision.
+    /// Counts `times` like decisions: what they came to, and in which layers.
     #[inline]
-    pub fn count(&self, ending: Ending, source: Source) {
+    pub fn count(&self, (ending, layers): (Ending, Layers), source: Source, times: u64) {
         let shard = &self.shards[place()];
-        shard.sources[source as usize].fetch_add(1, Ordering::Relaxed);
-        shard.outcomes[ending as usize].fetch_add(1, Ordering::Relaxed);
+        shard.sources[source as usize].fetch_add(times, Ordering::Relaxed);
+        shard.outcomes[ending as usize][layers.place()].fetch_add(times, Ordering::Relaxed);
+    }
+
+    /// Counts `layers` that let a request pass which came to something else in another, beside [`count`](Self::count).
+    pub fn count_beside(&self, layers: Layers) {
+        self.shards[place()].beside[layers.place()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a refusal, beside [`count`](Self::count).
     pub fn block(&self, blocked: &Blocked<'_>) {
         if let Some((limit, layer)) = blocked.limit {
-            self.shards[place()].layers[layer as usize].fetch_add(1, Ordering::Relaxed);
             self.count_limit(limit, layer);
         }
         if let Some(tenant) = blocked.tenant {
@@ -282,9 +302,11 @@ impl Figures {
             ..Totals::default()
         };
         for shard in &self.shards {
-            add(&mut totals.endings, &shard.outcomes);
             add(&mut totals.sources, &shard.sources);
-            add(&mut totals.layers, &shard.layers);
+            for (ending, counters) in Ending::ALL.iter().zip(&shard.outcomes) {
+                totals.endings[*ending as usize] += totals.add(*ending, counters);
+            }
+            totals.add(Ending::Allowed, &shard.beside);
         }
         totals
     }
@@ -361,12 +383,14 @@ mod tests {
     #[test]
     fn every_thread_counts() {
         let figures = Figures::new();
+        let (all, user): (Layers, _) = (Layer::ALL.iter().copied().collect(), Layers::NONE.with(Layer::User));
         std::thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {
                     for _ in 0..1_000 {
-                        figures.count(Ending::Allowed, Source::Leased);
-                        figures.count(Ending::Banned, Source::Local);
+                        figures.count((Ending::Allowed, all), Source::Leased, 1);
+                        figures.count((Ending::Limited, user), Source::Local, 1);
+                        figures.count_beside(all.before(Layer::User));
                         figures.block(&blocked(1, 60));
                     }
                 });
@@ -375,7 +399,10 @@ mod tests {
         let totals = figures.totals();
         assert_eq!((totals.decisions(), totals.refused()), (40_000, 20_000));
         assert_eq!(totals.sources.iter().sum::<u64>(), 40_000);
-        assert_eq!(totals.layers, [0, 0, 20_000, 0]);
+        let [edge, tenant, user, endpoint] = totals.layers;
+        assert_eq!((edge, tenant), (InLayer { allowed: 40_000, ..InLayer::default() }, edge));
+        assert_eq!(user, InLayer { allowed: 20_000, denied: 20_000, ..InLayer::default() });
+        assert_eq!(endpoint, InLayer { allowed: 20_000, ..InLayer::default() });
         assert_eq!(totals.limits, [("api", Layer::User, 20_000)]);
         assert_eq!(figures.top_tenants(3)[0], Most { key: "acme".to_owned(), count: 20_000, error: 0 });
     }

@@ -5,7 +5,8 @@ import { count, time } from "./words.js";
 
 /** As many seconds as there are, but for the first and the last. */
 const [FEWEST, MOST] = [60, 300];
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [800, 220, 44, 22, 8];
+const [WIDTH, LEFT, BOTTOM, TOP] = [800, 44, 22, 8];
+const [LARGE, SMALL] = [220, 130];
 
 /** A round number not below `most`, for the top of an axis. */
 function ceiling(most) {
@@ -33,11 +34,12 @@ function stretches(samples) {
 }
 
 /** A chart of what `kinds` name: [[field's reader, class, word], …], stacked from the bottom. */
-export function stacked(title, kinds, unit = "per second") {
+export function stacked(title, kinds, { small = false } = {}) {
+  const height = small ? SMALL : LARGE;
   const keys = kinds.map(([, , word]) => [word, h("b", {}, "0")]);
   const legend = h("ul", { class: "legend" }, kinds.map(([, kind, word], at) => h("li", {}, h("span", { class: `key c-${kind}` }), `${word} `, keys[at][1])));
-  const picture = s("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": title });
-  const element = h("section", { class: "card" }, h("div", { class: "row apart" }, h("h2", {}, title), h("span", { class: "soft" }, unit)), legend, picture);
+  const picture = s("svg", { class: small ? "chart small" : "chart", viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": title });
+  const element = h(small ? "div" : "section", { class: small ? "" : "card" }, h("div", { class: "row apart" }, h(small ? "h3" : "h2", {}, title), !small && h("span", { class: "soft" }, "per second")), legend, picture);
   let drawn = null;
   const draw = (samples) => {
     const latest = samples.at(-1);
@@ -49,10 +51,10 @@ export function stacked(title, kinds, unit = "per second") {
     const sum = (sample) => kinds.reduce((all, [value]) => all + value(sample), 0);
     const most = ceiling(Math.max(...seen.map(sum)));
     // The picture is as wide as its place, so that letters are not stretched.
-    const wide = Math.max(280, picture.clientWidth || WIDTH);
-    picture.setAttribute("viewBox", `0 0 ${wide} ${HEIGHT}`);
+    const wide = Math.max(small ? 180 : 280, picture.clientWidth || WIDTH);
+    picture.setAttribute("viewBox", `0 0 ${wide} ${height}`);
     const x = (at) => (LEFT + ((at - now + seconds) / seconds) * (wide - LEFT)).toFixed(1);
-    const y = (value) => (TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM)).toFixed(1);
+    const y = (value) => (TOP + (1 - value / most) * (height - TOP - BOTTOM)).toFixed(1);
     const shapes = stretches(seen).map((stretch) => {
       const some = stretch.length === 1 ? [stretch[0], { ...stretch[0], at: stretch[0].at + 0.6 }] : stretch;
       const below = some.map(() => 0);
@@ -70,11 +72,11 @@ export function stacked(title, kinds, unit = "per second") {
     const times = [];
     for (let back = 0; back < seconds - step / 4; back += step) {
       const words = back === 0 ? time(now * 1000) : back % 60 === 0 ? `−${back / 60} min` : `−${back} s`;
-      times.push(s("text", { x: x(now - back), y: HEIGHT - 5, "text-anchor": back === 0 ? "end" : "middle" }, words));
+      times.push(s("text", { x: x(now - back), y: height - 5, "text-anchor": back === 0 ? "end" : "middle" }, words));
     }
     put(picture, rules, shapes, times);
     kinds.forEach(([value], at) => (keys[at][1].textContent = count(value(latest))));
-    picture.setAttribute("aria-label", `${title}, ${unit}, at ${time(now * 1000)}: ${kinds.map(([value, , word]) => `${word} ${count(value(latest))}`).join(", ")}`);
+    picture.setAttribute("aria-label", `${title}, per second, at ${time(now * 1000)}: ${kinds.map(([value, , word]) => `${word} ${count(value(latest))}`).join(", ")}`);
   };
   return { element, draw };
 }

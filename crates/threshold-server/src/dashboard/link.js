@@ -33,7 +33,8 @@ function tell() {
 /** A sample says how much there was in so many seconds: mostly one. */
 function perSecond({ at, seconds, layers, ...counts }) {
   const each = (all) => Object.fromEntries(Object.entries(all).map(([name, count]) => [name, count / seconds]));
-  return { at, ...each(counts), layers: each(layers) };
+  const layer = ([name, met]) => [name, each(met)];
+  return { at, ...each(counts), layers: Object.fromEntries(Object.entries(layers).map(layer)) };
 }
 
 /** Seconds that were not there before; those of another start of the server are not joined to ours. */

@@ -16,6 +16,8 @@ const recent = (samples, value) => {
   const last = samples.slice(-RECENT);
   return last.length === 0 ? 0 : last.reduce((all, sample) => all + value(sample), 0) / last.length;
 };
+/** The kinds of a chart of what came of requests, as `of` finds that in a sample. */
+const outcomes = (of) => [["allowed"], ["warned"], ["delayed", "slowed"], ["denied"]].map(([name, word = name]) => [(sample) => of(sample)[name], name, word]);
 const all = (sample) => sample.allowed + sample.warned + sample.delayed + sample.denied;
 
 /** What is not as it should be: [how bad, words]. */
@@ -92,11 +94,13 @@ export function overview(root) {
   const top = h("div", { class: "grid" });
   const some = h("div", { class: "tiles" });
   const quiet = h("div", { class: "grid" });
-  const traffic = stacked("Traffic", [[(one) => one.allowed, "allowed", "allowed"], [(one) => one.warned, "warned", "warned"], [(one) => one.delayed, "delayed", "slowed"], [(one) => one.denied, "denied", "denied"]]);
-  const denied = stacked("Refusals by layer", [...LAYERS.map((layer) => [(one) => one.layers[layer], layer, layer]), [(one) => one.barred, "banned", "banned"]], "per second; what passes has passed every layer");
+  const traffic = stacked("Traffic", outcomes((sample) => sample));
+  const denied = stacked("Refusals by layer", [...LAYERS.map((layer) => [(one) => one.layers[layer].denied, layer, layer]), [(one) => one.barred, "banned", "banned"]]);
+  const layers = LAYERS.map((layer) => stacked(layer[0].toUpperCase() + layer.slice(1), outcomes((sample) => sample.layers[layer]), { small: true }));
+  const funnel = card("Traffic by layer", h("p", { class: "soft" }, "Per second, of the requests that reached a layer: allowed went on to the next, denied were denied by it. Who is banned reaches none."), h("div", { class: "grid four" }, layers.map((one) => one.element)));
   const most = h("div", { class: "grid three" });
   let drawn = "";
-  put(root, top, some, quiet, h("div", { class: "grid two" }, traffic.element, denied.element), most, feed(stop.signal));
+  put(root, top, some, quiet, h("div", { class: "grid two" }, traffic.element, denied.element), funnel, most, feed(stop.signal));
   const unfollow = follow((link) => {
     root.classList.toggle("stale", link.state === "lost");
     if (!link.latest) return;
@@ -108,8 +112,7 @@ export function overview(root) {
     put(some, tiles(link));
     put(quiet, silence(link));
     quiet.hidden = quiet.childElementCount === 0;
-    traffic.draw(link.samples);
-    denied.draw(link.samples);
+    for (const chart of [traffic, denied, ...layers]) chart.draw(link.samples);
     const { tenants, endpoints, addresses } = link.latest.top;
     const next = JSON.stringify(link.latest.top);
     if (next === most.dataset.shown) return;

@@ -114,6 +114,10 @@ const walks = {
     for (let round = 0; round < 20; round += 1) await ask("203.0.113.50");
     await operator.page.waitForFunction(() => [...document.querySelectorAll(".legend li")].some((key) => /denied [1-9]/.test(key.innerText)) || document.querySelector(".bars li"), SOON);
     assert.notEqual(await shape(), before, "the charts have moved");
+    const layers = await operator.page.$$eval(".four .chart", (charts) => charts.map((one) => one.getAttribute("aria-label")));
+    assert.deepEqual(layers.map((one) => one.split(",")[0]), ["Edge", "Tenant", "User", "Endpoint"]);
+    const reached = () => [...document.querySelectorAll(".four > div")].some((one) => one.querySelector("h3").innerText === "Endpoint" && one.querySelector("path")?.getAttribute("d"));
+    await operator.page.waitForFunction(reached, SOON);
     await operator.seesNoMore("No traffic yet");
     await operator.sees("Most refused addresses");
     await operator.leaves();

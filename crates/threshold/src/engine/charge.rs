@@ -23,7 +23,7 @@ use super::{Asking, Engine, State, named};
 use crate::policy::{Layer, nearest};
 
 pub use adhoc::{AdhocCharge, AdhocCharged, AdhocKey, AdhocLimit};
-pub(super) use adhoc::{AdhocError, plan_adhoc};
+pub(super) use adhoc::{AdhocError, is_adhoc, plan_adhoc};
 
 /// Makes the keys of used receipts no others.
 const RECEIPT: u64 = 0x7265_6365_6970_7421;
@@ -166,7 +166,8 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     pub async fn charge(&self, charges: &[Charge<'_>]) -> Result<Vec<Charged>, ChargeError> {
         let mut charging = self.charging(charges)?;
         charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
-        self.count_charge(charging.asked.outcome.admitted(), charging.asked.outcome.source);
+        let Asked { outcome, .. } = &charging.asked;
+        self.count_charge(outcome.admitted(), outcome.source, || charging.asked.layers());
         self.count_charges(&charging, charges);
         if !charging.asked.outcome.admitted()
             && let Some(gates) = charging.asked.close()

@@ -186,7 +186,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// Counts what was decided, if anybody counts.
     #[inline]
     fn count_decided(&self, decision: &DescriptorDecision) {
-        self.count_charge(decision.allowed(), decision.source());
+        self.count_charge(decision.allowed(), decision.source(), || decision.asked.layers());
         if self.counts() {
             let named = decision.met.iter().filter_map(Met::counted);
             self.count_named((&decision.asked, decision.allowed()), named);

@@ -6,12 +6,13 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use threshold_core::{Clock, Ledger, Source, Store, SubjectId};
 
+use super::charge::is_adhoc;
 use super::decide::{Asked, Decision, Part, Reason, Refused};
 use super::names::{About, Blames};
 use super::select::Role;
 use super::{Asking, Engine, Extras, State};
 use crate::event::shown_address;
-use crate::figures::{Blocked, Ending, Seen, Watcher};
+use crate::figures::{Blocked, Ending, Layers, Seen, Watcher};
 use crate::identify::{Facts, Identity, address_key};
 use crate::policy::Layer;
 use crate::recent::{Note, Recent};
@@ -36,7 +37,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             remember(recent, (state, asking), decision);
         }
         if let Some(figures) = &self.figures {
-            figures.count(ending, decision.source());
+            let (layers, beside) = decision.layers(ending);
+            figures.count((ending, layers), decision.source(), 1);
+            if beside != Layers::NONE {
+                figures.count_beside(beside);
+            }
         }
         if let Some(usage) = &self.usage {
             self.count(usage, (state, asking), decision, NonZeroU64::MIN);
@@ -97,11 +102,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         });
     }
 
-    /// Counts what was charged to whom the caller names.
+    /// Counts what was charged to whom the caller names, by limits of those layers.
     #[inline]
-    pub(super) fn count_charge(&self, admitted: bool, source: Source) {
+    pub(super) fn count_charge(&self, admitted: bool, source: Source, layers: impl FnOnce() -> Layers) {
         if let Some(figures) = &self.figures {
-            figures.count(if admitted { Ending::Allowed } else { Ending::Limited }, source);
+            let ending = if admitted { Ending::Allowed } else { Ending::Limited };
+            figures.count((ending, layers()), source, 1);
         }
     }
 
@@ -145,9 +151,12 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
 
     /// Counts a run of messages that passed as one, if anybody counts.
     pub(super) fn count_run(&self, of: (&State, &Asking<'_>), decision: &Decision) {
+        let times = of.1.extras.message.and_then(|message| message.count).unwrap_or(NonZeroU64::MIN);
+        if let Some(figures) = &self.figures {
+            figures.count((Ending::Allowed, decision.asked_layers()), decision.source(), times.get());
+        }
         if let Some(usage) = &self.usage {
-            let times = of.1.extras.message.and_then(|message| message.count);
-            self.count(usage, of, decision, times.unwrap_or(NonZeroU64::MIN));
+            self.count(usage, of, decision, times);
         }
     }
 
@@ -232,12 +241,53 @@ impl Decision {
         }
     }
 
+    /// The layers that it was asked of.
+    #[inline]
+    fn asked_layers(&self) -> Layers {
+        let asked = [&self.edge, &self.inner].into_iter().filter(|asked| !asked.outcome.verdicts.is_empty());
+        asked.flat_map(|asked| &asked.plan.steps).map(|planned| planned.about.layer).collect()
+    }
+
+    /// In which layers it came to `ending`, and which others let it pass.
+    #[inline]
+    fn layers(&self, ending: Ending) -> (Layers, Layers) {
+        match ending {
+            Ending::Allowed | Ending::Delayed => (self.asked_layers(), Layers::NONE),
+            Ending::Warned | Ending::Limited => self.parted_layers(ending),
+            // It reached none.
+            Ending::Banned | Ending::Cooldown | Ending::Listed | Ending::BadPath => Default::default(),
+        }
+    }
+
+    #[cold]
+    fn parted_layers(&self, ending: Ending) -> (Layers, Layers) {
+        let (asked, layer) = (self.asked_layers(), |part: Part<'_>| part.planned.about.layer);
+        if ending == Ending::Warned {
+            let graced = self.parts().filter(|part| part.planned.role == Role::Graced).map(layer).collect();
+            return (graced, asked.without(graced));
+        }
+        let refusing = self.parts().find(Part::refuses).map(layer);
+        refusing.map_or_else(Default::default, |layer| (Layers::NONE.with(layer), asked.before(layer)))
+    }
+
     /// The limit that refused it, or else the tightest one that shows itself.
     fn told(&self) -> Option<(&'static str, Layer)> {
         match self.refusal().map(|refusal| refusal.reason) {
             Some(Reason::Limit(by)) => Some((by.limit, by.layer)),
             Some(_) => None,
             None => self.quota().map(|quota| (quota.limit, quota.layer)),
+        }
+    }
+}
+
+impl Asked {
+    /// The layers of those limits of the policy that were asked, if all passed, or of the first that refuses.
+    pub(super) fn layers(&self) -> Layers {
+        let known = || self.parts().filter(|part| !is_adhoc(part.planned.about));
+        let layer = |part: Part<'_>| part.planned.about.layer;
+        match self.outcome.admitted() {
+            true => known().map(layer).collect(),
+            false => known().find(Part::refuses).map(layer).into_iter().collect(),
         }
     }
 }

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, RenderDirection, Sparkline};
 
-use super::view::{Sample, View};
+use super::view::{Met, Sample, View};
 
 /// How it is to look.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, look: Look) {
         Constraint::Length(1),
         Constraint::Length(2),
         Constraint::Length(charts),
-        Constraint::Length(2),
+        Constraint::Length(6),
         Constraint::Min(3),
         Constraint::Length(happened),
         Constraint::Length(1),
@@ -116,15 +116,25 @@ fn chart(
     frame.render_widget(sparks.style(look.colour(colour)), area);
 }
 
+/// What each layer does with what reaches it.
 fn by_layer(view: &View, look: Look) -> Paragraph<'static> {
     let nothing = Sample::default();
     let latest = view.samples.back().unwrap_or(&nothing);
-    let mut words: Vec<String> =
-        latest.layers.iter().map(|(layer, value)| format!("{layer} {}", count(*value))).collect();
-    words.push(format!("banned {}", count(latest.barred)));
-    let block = Block::new().borders(Borders::TOP).title(" refused a second, by layer ");
+    let line = |(layer, met): &(&str, Met)| {
+        let of = |word: &str, value: f64| format!("{word} {:<7}", count(value));
+        let denied = look.colour(if met.denied > 0.0 { Color::Red } else { Color::Reset });
+        let passed =
+            [of("allowed", met.allowed), of("warned", met.warned), of("slowed", met.delayed)].join(" ");
+        Line::from(vec![
+            Span::raw(format!("{layer:<9} {passed} ")),
+            Span::styled(of("denied", met.denied), denied),
+        ])
+    };
+    let mut lines: Vec<_> = latest.layers.iter().map(line).collect();
+    lines.push(Line::from(format!("banned    {} before any layer", count(latest.barred))));
+    let block = Block::new().borders(Borders::TOP).title(" a second, by the layers that requests reach ");
     let block = if look.coloured { block.border_style(Style::new().fg(Color::DarkGray)) } else { block };
-    Paragraph::new(words.join("   ")).block(block)
+    Paragraph::new(lines).block(block)
 }
 
 /// Who was refused most.
@@ -178,7 +188,10 @@ mod tests {
         let second = |allowed: u64| {
             json!({
                 "seconds": 1.0, "allowed": allowed, "warned": 2, "delayed": 1, "denied": 7, "barred": 3,
-                "layers": { "edge": 4, "tenant": 0, "user": 0, "endpoint": 0 },
+                "layers": {
+                    "edge": { "allowed": allowed, "warned": 0, "delayed": 1, "denied": 4 },
+                    "user": { "allowed": allowed, "warned": 2, "delayed": 1, "denied": 0 },
+                },
             })
         };
         let traffic = json!({
@@ -226,8 +239,10 @@ mod tests {
                 "store healthy",
                 "passed a second: 52",
                 "refused a second: 7",
-                "edge 4",
-                "banned 3",
+                "edge      allowed 49      warned 0       slowed 1       denied 4",
+                "user      allowed 49      warned 2",
+                "endpoint  allowed 0",
+                "banned    3 before any layer",
                 "address:0011",
                 "12.3k",
                 "nobody",

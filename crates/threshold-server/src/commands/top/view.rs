@@ -9,6 +9,8 @@ use crate::output::harmless;
 
 /// How many seconds are kept: as many as the widest terminal has columns.
 const KEPT: usize = 600;
+/// In the order in which requests meet them.
+const LAYERS: [&str; 4] = ["edge", "tenant", "user", "endpoint"];
 /// The seconds that averages are of.
 const RECENT: usize = 10;
 
@@ -31,6 +33,15 @@ pub(super) struct View {
     pub(super) feed: Feed,
 }
 
+/// What one layer did with what reached it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Met {
+    pub(super) allowed: f64,
+    pub(super) warned: f64,
+    pub(super) delayed: f64,
+    pub(super) denied: f64,
+}
+
 /// What there was in one second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sample {
@@ -40,21 +51,26 @@ pub(super) struct Sample {
     pub(super) denied: f64,
     /// Those that were refused for what is held against them.
     pub(super) barred: f64,
-    pub(super) layers: Vec<(String, f64)>,
+    pub(super) layers: Vec<(&'static str, Met)>,
 }
 
 impl Sample {
     fn read(told: &Json) -> Self {
         let seconds = told["seconds"].as_f64().filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
         let of = |told: &Json| told.as_f64().unwrap_or_default() / seconds;
-        let layers = ["edge", "tenant", "user", "endpoint"];
+        let met = |told: &Json| Met {
+            allowed: of(&told["allowed"]),
+            warned: of(&told["warned"]),
+            delayed: of(&told["delayed"]),
+            denied: of(&told["denied"]),
+        };
         Self {
             allowed: of(&told["allowed"]),
             warned: of(&told["warned"]),
             delayed: of(&told["delayed"]),
             denied: of(&told["denied"]),
             barred: of(&told["barred"]),
-            layers: layers.map(|layer| (layer.to_owned(), of(&told["layers"][layer]))).into(),
+            layers: LAYERS.map(|layer| (layer, met(&told["layers"][layer]))).into(),
         }
     }
 
@@ -155,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     fn traffic(started: &str, allowed: u64) -> (Json, Json) {
-        let sample = json!({ "seconds": 2.0, "allowed": allowed, "denied": 4, "layers": { "edge": 4 } });
+        let sample = json!({ "seconds": 2.0, "allowed": allowed, "denied": 4, "layers": { "edge": { "denied": 4 } } });
         (json!({ "started": started, "samples": [sample] }), json!({}))
     }
 
@@ -165,7 +181,7 @@ mod tests {
         view.take(traffic("a", 10));
         view.take(traffic("a", 20));
         assert_eq!((view.samples.len(), view.recent(|one| one.allowed)), (2, 7.5));
-        assert_eq!(view.samples[0].layers[0], ("edge".to_owned(), 2.0));
+        assert_eq!(view.samples[0].layers[0], ("edge", Met { denied: 2.0, ..Met::default() }));
         view.take(traffic("b", 20));
         assert_eq!(view.samples.len(), 1);
     }

@@ -17,6 +17,7 @@ use crate::engine::names::{About, Blames};
 use crate::engine::rules::{Keys, Secrets};
 use crate::engine::select::{Plan, Planned, Role};
 use crate::engine::subject::adhoc;
+use crate::figures::Layers;
 use crate::policy::Layer;
 use crate::usage;
 
@@ -166,7 +167,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return None;
         }
         let (_, verdict) = self.store.apply_one_at_once(&charge.step)?;
-        self.count_charge(verdict.admitted(), Source::Exact);
+        self.count_charge(verdict.admitted(), Source::Exact, Layers::default);
         Some(AdhocCharged {
             retry: verdict.retry,
             capacity: verdict.limit,
@@ -182,7 +183,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// If the store could make no decision.
     pub async fn charge_adhoc(&self, charge: &AdhocCharge) -> Result<AdhocCharged, StoreError> {
         let outcome = self.store.apply(&charge.batch()).await?;
-        self.count_charge(outcome.admitted(), outcome.source);
+        self.count_charge(outcome.admitted(), outcome.source, Layers::default);
         Ok(AdhocCharged::new(&outcome))
     }
 
@@ -209,6 +210,11 @@ pub(crate) fn plan_adhoc(
         plan.push(&step, Planned { about: about(), role });
     }
     Ok(())
+}
+
+/// True if it is said of rates of callers' own, which are in no layer.
+pub(crate) fn is_adhoc(said: &About) -> bool {
+    std::ptr::eq(said, about())
 }
 
 /// What decisions say of every rate of a caller's own: one and the same, for there is no end of those.
