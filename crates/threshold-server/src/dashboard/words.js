@@ -10,7 +10,7 @@ export function count(number) {
   if (number >= 1e9) return `${(number / 1e9).toFixed(1)} G`;
   if (number >= 1e6) return `${(number / 1e6).toFixed(1)} M`;
   if (number >= 1e4) return `${(number / 1e3).toFixed(1)} k`;
-  if (number > 0 && number < 10 && !Number.isInteger(number)) return number.toFixed(1);
+  if (number < 10) return number.toFixed(1).replace(".0", "");
   return Math.round(number).toLocaleString("en");
 }
 

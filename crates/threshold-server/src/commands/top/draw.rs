@@ -171,7 +171,7 @@ fn count(number: f64) -> String {
     match number {
         _ if number >= 1e6 => format!("{:.1}M", number / 1e6),
         _ if number >= 1e4 => format!("{:.1}k", number / 1e3),
-        _ if number > 0.0 && number < 10.0 && number.fract() != 0.0 => format!("{number:.1}"),
+        _ if number < 10.0 => format!("{number:.1}").replace(".0", ""),
         _ => format!("{number:.0}"),
     }
 }
