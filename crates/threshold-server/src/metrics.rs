@@ -74,7 +74,8 @@ impl Metrics {
     /// What alarms are raised by, as of now.
     pub(crate) fn readings(&self) -> Readings {
         let (at, totals) = (self.clock.now(), self.figures.totals());
-        let [edge_blocks, tenant_blocks, user_blocks, endpoint_blocks] = totals.layers.map(|layer| layer.denied);
+        let [edge_blocks, tenant_blocks, user_blocks, endpoint_blocks] =
+            totals.layers.map(|layer| layer.denied);
         let imposed = |wanted: SanctionKind| {
             self.counts.sanctions().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| count)
         };

@@ -9,6 +9,7 @@
 mod block;
 mod limit;
 mod ring;
+mod shape;
 mod table;
 
 use std::cell::RefCell;
@@ -21,9 +22,11 @@ use threshold_core::{Span, SubjectId, SubjectKey, Timestamp};
 use crate::identify::AddressKey;
 use crate::policy::Layer;
 use ring::Ring;
+use shape::Shapes;
 use table::Table;
 
 pub use limit::Limit;
+pub use shape::Mets;
 
 /// What stands for a limit's id where a request is counted once, whatever limits it met. No limit is called that.
 pub const EVERY_REQUEST: &str = "*";
@@ -66,6 +69,8 @@ struct Sleeping {
 struct Claim {
     usage: u64,
     ring: Arc<Ring>,
+    /// What was written there.
+    shapes: Shapes,
 }
 
 impl Drop for Claim {
@@ -92,7 +97,7 @@ pub struct Noted<'a> {
     /// Whom it is about.
     pub whose: Whose<'a>,
     /// The limits it met.
-    pub met: &'a [Met],
+    pub met: &'a Mets,
 }
 
 /// Whom a decision is about.
@@ -228,9 +233,9 @@ impl Usage {
         }
         // A thread that ends has no claims any more.
         let own = CLAIMS.try_with(|claims| {
-            let claims = claims.borrow();
-            let own = claims.iter().find(|claim| claim.usage == self.id)?;
-            Some(own.ring.write(noted))
+            let mut claims = claims.borrow_mut();
+            let own = claims.iter_mut().find(|claim| claim.usage == self.id)?;
+            Some(own.ring.write(noted, &mut own.shapes))
         });
         let much = own.ok().flatten().unwrap_or_else(|| self.count_first(noted));
         if much && self.sleeping.asleep.load(Ordering::Relaxed) {
@@ -250,8 +255,9 @@ impl Usage {
     #[cold]
     fn count_first(&self, noted: &Noted<'_>) -> bool {
         if let Some(ring) = self.claim() {
-            let much = ring.write(noted);
-            let claim = Claim { usage: self.id, ring };
+            let mut shapes = Shapes::default();
+            let much = ring.write(noted, &mut shapes);
+            let claim = Claim { usage: self.id, ring, shapes };
             let keep = |claims: &RefCell<Vec<Claim>>| {
                 let mut claims = claims.borrow_mut();
                 // Nobody else has those: their usage is gone.
@@ -263,7 +269,7 @@ impl Usage {
             return much;
         }
         let _turn = lock(&self.shared);
-        self.shared_ring.get_or_init(Ring::new).write(noted)
+        self.shared_ring.get_or_init(Ring::new).write(noted, &mut Shapes::default())
     }
 
     fn claim(&self) -> Option<Arc<Ring>> {

@@ -17,7 +17,7 @@ use crate::identify::{Facts, Identity, address_key};
 use crate::policy::Layer;
 use crate::recent::{Note, Recent};
 use crate::route::Path;
-use crate::usage::{Met, Noted, People, Person, Usage, Whose};
+use crate::usage::{Met, Mets, Noted, People, Person, Usage, Whose};
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// Gets ready to count a decision, if anybody counts: before it looks for its limits, and long before it takes the first
@@ -132,11 +132,11 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
                 People::new(identity, asker.tenant(), state.rules.frame.ipv6_prefix)
             }
         };
-        let mut met: SmallVec<[Met; 4]> = SmallVec::new();
+        let mut met = Mets::default();
         for part in decision.parts().filter(Part::is_limit) {
             let (about, step) = (part.planned.about, part.step);
             let (who, period, cost) = (about.counts_by() as u16, step.algorithm.period(), step.action.cost());
-            met.push(Met { limit: about.counted, who, period, cost });
+            met.push(&Met { limit: about.counted, who, period, cost });
         }
         let cost = asking.extras.cost.map_or(1, NonZeroU64::get).saturating_mul(times.get());
         usage.count(&Noted {
@@ -169,7 +169,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ) {
         let Some(usage) = &self.usage else { return };
         let parts: SmallVec<[Part<'_>; 4]> = asked.parts().collect();
-        let (mut subjects, mut met) = (SmallVec::<[SubjectId; 4]>::new(), SmallVec::<[Met; 4]>::new());
+        let (mut subjects, mut met) = (SmallVec::<[SubjectId; 4]>::new(), Mets::default());
         for (steps, subject) in named {
             // Fewer than a batch has steps.
             let who = subjects.len() as u16;
@@ -177,7 +177,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             for part in parts.get(steps).into_iter().flatten().filter(|part| part.is_limit()) {
                 let (limit, step) = (part.planned.about.counted, part.step);
                 let (period, cost) = (step.algorithm.period(), step.action.cost());
-                met.push(Met { limit, who, period, cost });
+                met.push(&Met { limit, who, period, cost });
             }
         }
         if !met.is_empty() {

@@ -59,6 +59,11 @@ impl Block {
         self.mets.push(given);
     }
 
+    /// How many limits were met by all of them.
+    pub(super) fn mets(&self) -> usize {
+        self.mets.len()
+    }
+
     /// Adds a decision, of which the last `subjects` and `mets` are.
     pub(super) fn push(
         &mut self,

@@ -4,23 +4,25 @@
 //! but its atomic exchange waits for all that the decision has stored before, which is most of what it would cost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
-use threshold_core::{MAX_STEPS, Span, SubjectId, SubjectKey, SubjectKind, Timestamp, each_word};
+use threshold_core::{MAX_STEPS, SubjectId, SubjectKey, SubjectKind, Timestamp, each_word};
 
-use super::block::{Block, Given};
-use super::{Met, Noted, People, Whose};
+use super::block::Block;
+use super::shape::{self, Shapes};
+use super::{Noted, People, Whose};
 use crate::engine::Names;
 
-/// How many words a ring has: 1 MiB. A decision over four layers takes 14 of them.
+/// How many words a ring has: 1 MiB. A decision over four layers takes about seven of them.
 const WORDS: usize = 1 << 17;
 const MASK: u64 = WORDS as u64 - 1;
 /// The words that are touched before a decision is made: each is in another line than the one before.
-const AHEAD: [u64; 3] = [0, 8, 16];
+const AHEAD: [u64; 2] = [0, 8];
 /// The kinds of so many subjects are in one word.
 const KINDS: usize = 16;
 /// No decision takes more words.
-const LONGEST: u64 = (3 + NAMES + 3 * MAX_STEPS + 3 * MAX_STEPS) as u64;
+const LONGEST: u64 = (5 + NAMES + 3 * MAX_STEPS + 3 * MAX_STEPS) as u64;
 /// Names that are longer together are hashed at once.
 const NAMES: usize = 64;
 /// How many words are written between two looks at a reader that is behind.
@@ -57,15 +59,13 @@ struct Reader {
     head: AtomicU64,
     /// How much of what was dropped has been told.
     told: AtomicU64,
+    /// Nobody waits for it: one thread reads at a time.
+    shapes: Mutex<Shapes>,
 }
 
 /// What a decision came to, and how many words of what kind follow, as one word.
 #[derive(Clone, Copy)]
 struct Head(u64);
-
-/// A limit that was met, as one word; its cost and its period follow where they are not the usual.
-#[derive(Clone, Copy)]
-struct Brief(u64);
 
 impl Ring {
     pub(super) fn new() -> Self {
@@ -88,9 +88,9 @@ impl Ring {
     }
 
     /// Writes down one decision, or counts it as dropped. True if the ring is half full, so that somebody should read. Only
-    /// for who has [claimed](Self::claim) it.
+    /// for who has [claimed](Self::claim) it, with the shapes that it has written here since then.
     #[inline]
-    pub(super) fn write(&self, noted: &Noted<'_>) -> bool {
+    pub(super) fn write(&self, noted: &Noted<'_>, shapes: &mut Shapes) -> bool {
         let writer = &self.writer;
         let tail = writer.tail.load(Ordering::Relaxed);
         let mut much = false;
@@ -111,24 +111,22 @@ impl Ring {
             self.words[(place & MASK) as usize].store(word, Ordering::Relaxed);
             place += 1;
         };
+        let known = shapes.knows(noted.met);
         put(noted.at.as_micros());
-        put(Head::new(noted).0);
+        put(Head::new(noted, known).0);
         if let Some(cost) = noted.whole.filter(|cost| *cost != 1) {
             put(cost);
+        }
+        if noted.times != 1 {
+            put(u64::from(noted.times));
+        }
+        if !known {
+            put(noted.met.place() as u64);
+            noted.met.words().iter().for_each(|word| put(*word));
         }
         match noted.whose {
             Whose::People(people) => people.write(&mut put),
             Whose::Ids(ids) => write_ids(ids, &mut put),
-        }
-        for met in noted.met {
-            let brief = Brief::new(met);
-            put(brief.0);
-            if brief.has_cost() {
-                put(met.cost);
-            }
-            if brief.has_period() {
-                put(met.period.as_micros());
-            }
         }
         writer.tail.store(place, Ordering::Release);
         much
@@ -175,7 +173,8 @@ impl Ring {
     /// time.
     pub(super) fn read(&self, until: u64, key: Option<&SubjectKey>, block: &mut Block) -> bool {
         let begun = self.reader.head.load(Ordering::Relaxed);
-        let mut reading = Reading { ring: self, place: begun, key };
+        let mut shapes = self.reader.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reading = Reading { ring: self, place: begun, key, shapes: &mut shapes };
         while reading.place < until && block.has_room() {
             reading.decision(block);
         }
@@ -197,6 +196,7 @@ struct Reading<'a> {
     ring: &'a Ring,
     place: u64,
     key: Option<&'a SubjectKey>,
+    shapes: &'a mut Shapes,
 }
 
 impl Reading<'_> {
@@ -208,18 +208,28 @@ impl Reading<'_> {
 
     fn decision(&mut self, block: &mut Block) {
         let (at, head) = (Timestamp::from_micros(self.next()), Head(self.next()));
-        let whole = head.is_whole().then(|| if head.has_cost() { self.next() } else { 1 });
-        let subjects = match head.subjects() {
-            0 => self.people(block),
-            many => self.ids(many, block),
+        let whole = head.has(Head::WHOLE).then(|| if head.has(Head::COST) { self.next() } else { 1 });
+        let times = if head.has(Head::TIMES) { self.next() as u32 } else { 1 };
+        let mets = self.shape(head, block);
+        let subjects = match head.has(Head::PEOPLE) {
+            true => self.people(head, block),
+            false => self.ids(head.ids(), block),
         };
-        for _ in 0..head.mets() {
-            let brief = Brief(self.next());
-            let cost = if brief.has_cost() { self.next() } else { brief.cost() };
-            let period = if brief.has_period() { Some(Span::from_micros(self.next())) } else { None };
-            block.push_met(Given { limit: brief.limit(), who: brief.who(), period, cost });
+        block.push((at, head.has(Head::ALLOWED), times), whole, (subjects, mets));
+    }
+
+    /// The limits that were met; says how many they are.
+    fn shape(&mut self, head: Head, block: &mut Block) -> usize {
+        let before = block.mets();
+        if head.has(Head::KNOWN) {
+            shape::read(self.shapes.at(head.shape())).for_each(|met| block.push_met(met));
+        } else {
+            let place = self.next() as usize;
+            let words: SmallVec<[u64; 24]> = (0..head.shape()).map(|_| self.next()).collect();
+            self.shapes.keep(place, &words);
+            shape::read(&words).for_each(|met| block.push_met(met));
         }
-        block.push((at, head.is_allowed(), head.times()), whole, (subjects, head.mets()));
+        block.mets() - before
     }
 
     fn ids(&mut self, many: usize, block: &mut Block) -> usize {
@@ -238,16 +248,15 @@ impl Reading<'_> {
     }
 
     /// Client, address and tenant: always all three.
-    fn people(&mut self, block: &mut Block) -> usize {
-        let lengths = Lengths(self.next());
-        let [address, tenant, user] = lengths.all().map(|length| self.bytes(length));
+    fn people(&mut self, head: Head, block: &mut Block) -> usize {
+        let [address, tenant, user] = head.lengths().map(|length| self.bytes(length));
         let Some(names) = self.key.map(Names) else {
             // Nobody hands over people without a key.
             return 0;
         };
         let of_address = names.address(&address);
-        let client = if lengths.has_user() { names.user(&tenant, &user) } else { of_address };
-        let of_tenant = if lengths.has_tenant() { names.tenant(&tenant) } else { client };
+        let client = if head.has(Head::USER) { names.user(&tenant, &user) } else { of_address };
+        let of_tenant = if head.has(Head::TENANT) { names.tenant(&tenant) } else { client };
         [client, of_address, of_tenant].into_iter().for_each(|id| block.push_subject(id));
         3
     }
@@ -262,25 +271,6 @@ impl Reading<'_> {
     }
 }
 
-/// How long the names of people are, as one word. Bits 0 to 15: the address; 16 to 31: the tenant; 32 to 47: the user; 48: there
-/// is a tenant; 49: there is a user.
-#[derive(Clone, Copy)]
-struct Lengths(u64);
-
-impl Lengths {
-    const fn all(self) -> [usize; 3] {
-        [self.0 as u16 as usize, (self.0 >> 16) as u16 as usize, (self.0 >> 32) as u16 as usize]
-    }
-
-    const fn has_tenant(self) -> bool {
-        self.0 >> 48 & 1 != 0
-    }
-
-    const fn has_user(self) -> bool {
-        self.0 >> 49 & 1 != 0
-    }
-}
-
 impl People<'_> {
     /// True if their names are short enough to be handed over.
     #[inline]
@@ -291,13 +281,16 @@ impl People<'_> {
 
     #[inline]
     fn write(&self, put: &mut impl FnMut(u64)) {
-        let (tenant, user) = (self.tenant.unwrap_or_default(), self.user.unwrap_or_default());
-        let lengths = self.address.as_bytes().len() | tenant.len() << 16 | user.len() << 32;
-        let there = u64::from(self.tenant.is_some()) << 48 | u64::from(self.user.is_some()) << 49;
-        put(lengths as u64 | there);
-        for name in [self.address.as_bytes(), tenant.as_bytes(), user.as_bytes()] {
+        for name in self.names() {
             each_word(name, &mut *put);
         }
+    }
+
+    /// The address, the tenant and the user; nothing for who is not there.
+    #[inline]
+    fn names(&self) -> [&[u8]; 3] {
+        let (tenant, user) = (self.tenant.unwrap_or_default(), self.user.unwrap_or_default());
+        [self.address.as_bytes(), tenant.as_bytes(), user.as_bytes()]
     }
 
     /// The same by their ids: client, address and tenant.
@@ -332,77 +325,67 @@ fn write_ids(ids: &[SubjectId], put: &mut impl FnMut(u64)) {
     }
 }
 
-/// Bit 0: allowed; 1: a whole request; 2: its cost follows; 4 to 17: how many limits; 18 to 31: how many ids, none if there are people; from
-/// 32 on: how many times.
+/// Bits 0 to 7: what there is; 8 to 21: where the shape is known, or else how many words it has; from 24 on: how many ids, or how long
+/// the names of people are, in 10 bits each.
 impl Head {
+    const ALLOWED: u64 = 1;
+    /// It is a whole request.
+    const WHOLE: u64 = 1 << 1;
+    /// What it costs follows; or else it is one.
+    const COST: u64 = 1 << 2;
+    /// How many times it was follows; or else it was once.
+    const TIMES: u64 = 1 << 3;
+    /// The shape is known.
+    const KNOWN: u64 = 1 << 4;
+    /// It is about people by their names.
+    const PEOPLE: u64 = 1 << 5;
+    const TENANT: u64 = 1 << 6;
+    const USER: u64 = 1 << 7;
+
     /// No more words than these for one decision.
-    const fn most_words(noted: &Noted<'_>) -> u64 {
+    fn most_words(noted: &Noted<'_>) -> u64 {
         let ids = if let Whose::Ids(ids) = noted.whose { ids.len() } else { 0 };
-        (3 + NAMES + 3 * ids + 3 * noted.met.len()) as u64
+        (5 + NAMES + 3 * ids + noted.met.words().len()) as u64
     }
 
     #[inline]
-    fn new(noted: &Noted<'_>) -> Self {
-        let costs = noted.whole.is_some_and(|cost| cost != 1);
-        let flags = u64::from(noted.allowed) | u64::from(noted.whole.is_some()) << 1 | u64::from(costs) << 2;
-        let ids = if let Whose::Ids(ids) = noted.whose { ids.len() } else { 0 };
-        let (mets, subjects) = (noted.met.len() as u64, ids as u64);
-        Self(flags | mets << 4 | subjects << 18 | u64::from(noted.times) << 32)
+    fn new(noted: &Noted<'_>, known: bool) -> Self {
+        let flag = |there: bool, flag: u64| if there { flag } else { 0 };
+        let shape = if known { noted.met.place() } else { noted.met.words().len() };
+        let (people, subjects) = match noted.whose {
+            Whose::Ids(ids) => (0, ids.len()),
+            Whose::People(people) => {
+                let there =
+                    flag(people.tenant.is_some(), Self::TENANT) | flag(people.user.is_some(), Self::USER);
+                let [address, tenant, user] = people.names().map(<[u8]>::len);
+                (Self::PEOPLE | there, address | tenant << 10 | user << 20)
+            }
+        };
+        Self(
+            flag(noted.allowed, Self::ALLOWED)
+                | flag(noted.whole.is_some(), Self::WHOLE)
+                | flag(noted.whole.is_some_and(|cost| cost != 1), Self::COST)
+                | flag(noted.times != 1, Self::TIMES)
+                | flag(known, Self::KNOWN)
+                | people
+                | (shape as u64) << 8
+                | (subjects as u64) << 24,
+        )
     }
 
-    const fn is_allowed(self) -> bool {
-        self.0 & 1 != 0
+    const fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
     }
 
-    const fn is_whole(self) -> bool {
-        self.0 & 2 != 0
+    const fn shape(self) -> usize {
+        (self.0 >> 8 & 0x3fff) as usize
     }
 
-    const fn has_cost(self) -> bool {
-        self.0 & 4 != 0
+    const fn ids(self) -> usize {
+        (self.0 >> 24) as usize
     }
 
-    const fn mets(self) -> usize {
-        (self.0 >> 4 & 0x3fff) as usize
-    }
-
-    const fn subjects(self) -> usize {
-        (self.0 >> 18 & 0x3fff) as usize
-    }
-
-    const fn times(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-}
-
-/// Bits 0 to 15: the cost, or that it follows; 16: the period follows; 17 to 30: who; from 32 on: the limit.
-impl Brief {
-    const COST_FOLLOWS: u64 = 0xffff;
-
-    #[inline]
-    fn new(met: &Met) -> Self {
-        let period = u64::from(met.period != met.limit.period());
-        let cost = met.cost.min(Self::COST_FOLLOWS);
-        Self(cost | period << 16 | u64::from(met.who & 0x3fff) << 17 | u64::from(met.limit.number()) << 32)
-    }
-
-    const fn has_cost(self) -> bool {
-        self.0 & Self::COST_FOLLOWS == Self::COST_FOLLOWS
-    }
-
-    const fn cost(self) -> u64 {
-        self.0 & Self::COST_FOLLOWS
-    }
-
-    const fn has_period(self) -> bool {
-        self.0 & 1 << 16 != 0
-    }
-
-    const fn who(self) -> u16 {
-        (self.0 >> 17 & 0x3fff) as u16
-    }
-
-    const fn limit(self) -> u32 {
-        (self.0 >> 32) as u32
+    fn lengths(self) -> [usize; 3] {
+        [24, 34, 44].map(|from| (self.0 >> from & 0x3ff) as usize)
     }
 }

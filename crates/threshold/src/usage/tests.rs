@@ -16,10 +16,14 @@ fn seconds(at: u64) -> Timestamp {
     Timestamp::from_micros(at * 1_000_000)
 }
 
+fn mets(met: &[Met]) -> Mets {
+    met.iter().collect()
+}
+
 /// A decision of `number` at so many seconds that met `met`, and was not counted by itself.
 fn count(usage: &Usage, (number, at): (u64, u64), allowed: bool, met: &[Met]) {
     let (at, whose) = (seconds(at), Whose::Ids(&[subject(number)]));
-    usage.count(&Noted { at, allowed, times: 1, whole: None, whose, met });
+    usage.count(&Noted { at, allowed, times: 1, whole: None, whose, met: &mets(met) });
 }
 
 fn requests(drained: &Drained) -> u64 {
@@ -79,7 +83,7 @@ fn a_request_counts_once_for_the_first_subject_and_for_each_limit_for_its_own() 
     let tenant = SubjectId::from_raw(SubjectKind::Tenant, [7, 7]);
     let of_tenant =
         Met { limit: Limit::new("tenants", Some(Layer::Tenant), Span::MINUTE), who: 1, ..api(Span::MINUTE) };
-    let (whose, met) = (Whose::Ids(&[subject(1), tenant]), &[of_tenant, api(Span::MINUTE)]);
+    let (whose, met) = (Whose::Ids(&[subject(1), tenant]), &mets(&[of_tenant, api(Span::MINUTE)]));
     usage.count(&Noted { at: seconds(60), allowed: true, times: 5, whole: Some(3), whose, met });
     let mut rows: Vec<_> = usage
         .drain()
@@ -100,7 +104,7 @@ fn a_request_counts_once_for_the_first_subject_and_for_each_limit_for_its_own() 
 fn rows_are_found_again_among_many_that_are_over() {
     let usage = Usage::new(1 << 12);
     for second in 0..1_000 {
-        let (whose, met) = (Whose::Ids(&[subject(1)]), &[api(Span::SECOND), api(Span::MINUTE)]);
+        let (whose, met) = (Whose::Ids(&[subject(1)]), &mets(&[api(Span::SECOND), api(Span::MINUTE)]));
         let at = seconds(36_000 + second);
         usage.count(&Noted { at, allowed: true, times: 1, whole: Some(1), whose, met });
     }
@@ -146,6 +150,7 @@ fn what_is_handed_over_is_what_is_counted_however_large() {
                 let subjects: Vec<SubjectId> =
                     (0..40).map(|n| SubjectId::from_raw(kind, [cost ^ n, u64::MAX - n])).collect();
                 let met: Vec<Met> = (0..40).map(|who| Met { who, cost, ..api(period) }).collect();
+                let met = mets(&met);
                 let at = Timestamp::from_micros(1_700_000_000_000_000);
                 let whose = Whose::Ids(&subjects);
                 usage.count(&Noted { at, allowed: true, times: 1, whole, whose, met: &met });
@@ -170,7 +175,14 @@ fn what_cannot_be_handed_over_is_dropped_and_harms_nothing_else() {
     let met = vec![api(Span::MINUTE); threshold_core::MAX_STEPS + 1];
     let at = seconds(60);
     for (ids, met) in [(&many[..0], &met[..2]), (&many[..], &met[..3]), (&many[..1], &met[..])] {
-        usage.count(&Noted { at, allowed: true, times: 1, whole: None, whose: Whose::Ids(ids), met });
+        usage.count(&Noted {
+            at,
+            allowed: true,
+            times: 1,
+            whole: None,
+            whose: Whose::Ids(ids),
+            met: &mets(met),
+        });
         count(&usage, (1, 60), true, &[api(Span::MINUTE)]);
     }
     let drained = usage.drain();
@@ -232,4 +244,47 @@ fn nothing_is_lost_or_counted_twice_whoever_adds_up_while_others_count() {
     });
     take();
     assert_eq!(sum.lock().unwrap().iter().sum::<u64>(), 80_000);
+}
+
+#[test]
+fn decisions_that_met_the_same_and_others_are_told_apart_whoever_wrote_before() {
+    let usage = Usage::new(1 << 16);
+    let periods = [Span::SECOND, Span::MINUTE, Span::HOUR];
+    // Of no limit to more than are kept, by costs and periods of their own and of their limit.
+    let shape = |number: u64| -> Vec<Met> {
+        (0..number % 11)
+            .map(|n| Met {
+                who: (n % 3) as u16,
+                cost: if number % 5 == 0 { 70_000 + number } else { number + n },
+                ..api(periods[((number / 7 + n) % 3) as usize])
+            })
+            .collect()
+    };
+    let mut wanted = std::collections::BTreeMap::new();
+    let ids: Vec<SubjectId> = (0..3).map(subject).collect();
+    for writer in 0..5 {
+        // Each is another thread, which finds the ring that the one before has left.
+        let written: Vec<u64> = (0..2_000).map(|n: u64| (n * n + writer) % 97 % (3 + n % 60)).collect();
+        for (met, times) in written.iter().flat_map(|number| shape(*number)).zip(std::iter::repeat(2)) {
+            let period = met.period.max(SHORTEST_WINDOW).min(LONGEST_WINDOW);
+            let row: &mut (u64, u64) = wanted.entry((ids[usize::from(met.who)], period)).or_default();
+            (row.0, row.1) = (row.0 + times, row.1 + met.cost);
+        }
+        std::thread::scope(|scope| {
+            let (usage, ids) = (&usage, &ids);
+            scope.spawn(move || {
+                for (n, number) in written.iter().enumerate() {
+                    let (whose, met) = (Whose::Ids(ids), &mets(&shape(*number)));
+                    usage.count(&Noted { at: seconds(0), allowed: true, times: 2, whole: None, whose, met });
+                    if n % 71 == 0 {
+                        usage.gather();
+                    }
+                }
+            });
+        });
+    }
+    let Drained { rows, dropped } = usage.drain();
+    assert_eq!((dropped, lock(&usage.rings).len()), (0, 1));
+    let found = rows.iter().map(|row| ((row.subject, row.window), (row.requests, row.cost))).collect();
+    assert_eq!(wanted, found);
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::archive::{Reading, in_parts};
 use std::path::Path;
 use threshold::policy::Layer;
-use threshold::usage::{Limit, Met, Noted, Whose};
+use threshold::usage::{Limit, Met, Mets, Noted, Whose};
 use threshold::{SubjectId, SubjectKind};
 use threshold_testkit::folder::Folder as Scratch;
 
@@ -24,7 +24,7 @@ fn writer(scratch: &Scratch, room: usize) -> Writer {
 /// Counts one request of `subject` at `at`.
 fn count_one(writer: &Writer, subject: SubjectId, at: Timestamp) {
     let (limit, period) = (Limit::new("api", Some(Layer::User), Span::MINUTE), Span::MINUTE);
-    let (whose, met) = (Whose::Ids(&[subject]), &[Met { limit, who: 0, period, cost: 1 }]);
+    let (whose, met) = (Whose::Ids(&[subject]), &Mets::from_iter(&[Met { limit, who: 0, period, cost: 1 }]));
     writer.usage.count(&Noted { at, allowed: true, times: 1, whole: None, whose, met });
 }
 

@@ -171,7 +171,8 @@ mod tests {
     use serde_json::json;
 
     fn traffic(started: &str, allowed: u64) -> (Json, Json) {
-        let sample = json!({ "seconds": 2.0, "allowed": allowed, "denied": 4, "layers": { "edge": { "denied": 4 } } });
+        let sample =
+            json!({ "seconds": 2.0, "allowed": allowed, "denied": 4, "layers": { "edge": { "denied": 4 } } });
         (json!({ "started": started, "samples": [sample] }), json!({}))
     }
 
