@@ -26,28 +26,35 @@ pub(super) struct Table {
     block: Block,
 }
 
-/// The rows of one subject: a request meets several limits of the same one, and they are found together.
+/// The rows of one subject: a request meets several limits of the same one, and they are found together. Two lines of memory
+/// side by side, for most: what adding up takes is mostly waiting for those.
+#[repr(C, align(128))]
 struct Rows {
     subject: SubjectId,
     /// Those that were asked for last are at the end.
-    tallies: SmallVec<[Tally; 4]>,
+    tallies: SmallVec<[Tally; 3]>,
 }
+
+const _: () = assert!(size_of::<Rows>() == 128);
 
 /// A row without what all of its subject and window have in common.
 #[derive(Clone, Copy)]
 struct Tally {
-    start: u64,
     /// Which window of which limit.
     window: u32,
-    /// After the start: no window is longer than that can say.
+    /// How many of those there were before, since 1970.
+    number: u32,
+    /// After its start: no window is longer than that can say.
     first: u32,
     last: u32,
-    requests: u64,
-    refused: u64,
+    requests: u32,
+    refused: u32,
     cost: u64,
 }
 
 const _: () = assert!(LONGEST_WINDOW.as_micros() <= u32::MAX as u64);
+/// Enough until the next century.
+const _: () = assert!(SHORTEST_WINDOW.as_micros() >= 1_000_000);
 
 /// The windows that are counted by: each limit has one, or a few where overrides give it others.
 struct Windows {
@@ -61,8 +68,9 @@ struct Windows {
 struct Window {
     limit: u32,
     micros: u64,
-    /// When the last one began that was asked for: most are of the same.
+    /// When the last one began that was asked for, and its number: most are of the same.
     start: u64,
+    number: u32,
 }
 
 /// No window yet.
@@ -71,8 +79,8 @@ const UNKNOWN: u32 = u32::MAX;
 /// One request, or several alike, that met one limit.
 struct Count {
     window: u32,
-    requests: u64,
-    refused: u64,
+    requests: u32,
+    refused: u32,
     cost: u64,
     at: u64,
 }
@@ -138,7 +146,7 @@ impl Table {
     }
 
     fn note(&mut self, noted: &Handed<'_>) {
-        let times = u64::from(noted.times);
+        let times = noted.times;
         let (at, refused) = (noted.at.as_micros(), if noted.allowed { 0 } else { times });
         for (who, subject) in noted.subjects.iter().enumerate() {
             let of_this = noted.mets.iter().filter(|met| usize::from(met.who) == who);
@@ -166,20 +174,20 @@ impl Table {
         let known = match self.subjects.entry(hash(&subject), |known| known.subject == subject, of) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(_) if room == 0 => {
-                self.dropped += counts.iter().map(|count| count.requests).sum::<u64>();
+                self.dropped += counts.iter().map(|count| u64::from(count.requests)).sum::<u64>();
                 return;
             }
             Entry::Vacant(place) => place.insert(Rows { subject, tallies: SmallVec::new() }).into_mut(),
         };
         for count in counts {
-            let start = self.windows.start(count.window, count.at);
-            if let Some(same) = known.find(count.window, start) {
-                same.add(count);
+            let (number, after) = self.windows.place(count.window, count.at);
+            if let Some(same) = known.find((count.window, number), count.requests) {
+                same.add(count, after);
             } else if self.rows < self.most {
-                known.tallies.push(Tally::new(count, start));
+                known.tallies.push(Tally::new(count, (number, after)));
                 self.rows += 1;
             } else {
-                self.dropped += count.requests;
+                self.dropped += u64::from(count.requests);
             }
         }
     }
@@ -205,11 +213,13 @@ const fn hash(subject: &SubjectId) -> u64 {
 }
 
 impl Rows {
-    /// The row of that window. One that was far from the end goes there: limits by the second leave many rows behind that
-    /// nobody asks for any more.
-    fn find(&mut self, window: u32, start: u64) -> Option<&mut Tally> {
+    /// The row of that window, if it can count so many more: a window may have several. One that was far from the end goes
+    /// there: limits by the second leave many rows behind that nobody asks for any more.
+    fn find(&mut self, (window, number): (u32, u32), more: u32) -> Option<&mut Tally> {
         const NEAR: usize = 8;
-        let is_same = |tally: &Tally| tally.start == start && tally.window == window;
+        let is_same = |tally: &Tally| {
+            tally.number == number && tally.window == window && tally.requests.checked_add(more).is_some()
+        };
         let mut place = self.tallies.iter().rposition(is_same)?;
         let last = self.tallies.len() - 1;
         if last - place >= NEAR {
@@ -221,16 +231,14 @@ impl Rows {
 }
 
 impl Tally {
-    fn new(count: &Count, start: u64) -> Self {
-        let at = (count.at - start) as u32;
+    fn new(count: &Count, (number, at): (u32, u32)) -> Self {
         let Count { window, requests, refused, cost, .. } = *count;
-        Self { start, window, first: at, last: at, requests, refused, cost }
+        Self { window, number, first: at, last: at, requests, refused, cost }
     }
 
-    fn add(&mut self, count: &Count) {
-        let at = (count.at - self.start) as u32;
-        self.requests = self.requests.saturating_add(count.requests);
-        self.refused = self.refused.saturating_add(count.refused);
+    fn add(&mut self, count: &Count, at: u32) {
+        self.requests += count.requests;
+        self.refused += count.refused;
         self.cost = self.cost.saturating_add(count.cost);
         (self.first, self.last) = (self.first.min(at), self.last.max(at));
     }
@@ -267,36 +275,38 @@ impl Windows {
         let micros = period.clamp(SHORTEST_WINDOW, LONGEST_WINDOW).as_micros();
         let same = self.all.iter().position(|known| known.limit == limit && known.micros == micros);
         let place = same.unwrap_or_else(|| {
-            self.all.push(Window { limit, micros, start: 0 });
+            self.all.push(Window { limit, micros, start: 0, number: 0 });
             self.all.len() - 1
         });
         place as u32
     }
 
-    /// When the window began that `at` is in.
-    fn start(&mut self, window: u32, at: u64) -> u64 {
+    /// The number of the window that `at` is in, and how long after its start that is.
+    fn place(&mut self, window: u32, at: u64) -> (u32, u32) {
         let window = &mut self.all[window as usize];
         if at.wrapping_sub(window.start) >= window.micros {
-            window.start = at - at % window.micros;
+            window.number = (at / window.micros).min(u64::from(u32::MAX)) as u32;
+            window.start = u64::from(window.number) * window.micros;
         }
-        window.start
+        (window.number, (at - window.start).min(u64::from(u32::MAX)) as u32)
     }
 
     fn row(&self, subject: SubjectId, tally: &Tally) -> Row {
         let window = &self.all[tally.window as usize];
         let (limit, layer, _) = named(window.limit);
-        let at = |micros: u64| Timestamp::from_micros(micros);
+        let start = u64::from(tally.number) * window.micros;
+        let at = |after: u32| Timestamp::from_micros(start + u64::from(after));
         Row {
-            window_start: at(tally.start),
+            window_start: at(0),
             window: Span::from_micros(window.micros),
             limit,
             layer,
             subject,
-            requests: tally.requests,
-            refused: tally.refused,
+            requests: tally.requests.into(),
+            refused: tally.refused.into(),
             cost: tally.cost,
-            first: at(tally.start + u64::from(tally.first)),
-            last: at(tally.start + u64::from(tally.last)),
+            first: at(tally.first),
+            last: at(tally.last),
         }
     }
 }
