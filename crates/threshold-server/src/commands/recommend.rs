@@ -25,7 +25,7 @@ fn recommended(asked: &Recommend, output: &mut Output) -> Result<Ended, Failed> 
     for line in logs.told().iter().chain(&logs.notes()) {
         output.error(&harmless(&format!("note: {line}")));
     }
-    Ok(Ended::Well)
+    Ok(if logs.is_whole() { Ended::Well } else { Ended::Interrupted })
 }
 
 /// One line for each limit that is proposed.
