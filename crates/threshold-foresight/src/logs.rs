@@ -8,8 +8,8 @@
 //! of it are kept. Bytes that are no UTF-8 do not lose a line: they stand as U+FFFD in the request.
 //!
 //! **Times.** Requests are given at times that never go back. One that is a little older than one before it is given at the time of
-//! that one, and counted. A line that leaps ahead by more than [`Options::jump`] is held until the next line of its source
-//! shows that time went on there; otherwise it is left out, as is one that is further behind. At the end of a log, where
+//! that one, and counted. A line that leaps ahead by more than [`Options::jump`] is held until three more lines of its source
+//! show that time went on there; otherwise it is left out, as is one that is further behind. At the end of a log, where
 //! nothing follows, and at its beginning, a leap of up to 24 times that is believed.
 
 mod address;

@@ -147,8 +147,7 @@ impl<'p> Nodes<'p> {
     ///
     /// # Errors
     ///
-    /// If no decision could be made, as the policy wants it while the store is gone; or no memory was left for a node
-    /// that starts anew.
+    /// If no memory was left for a node that starts anew.
     pub fn ask<'a>(&'a mut self, request: &'a Request<'a>) -> Result<Judged<'a>, StoreError> {
         self.clock.set(request.at);
         self.pass_time(request.at)
@@ -159,14 +158,18 @@ impl<'p> Nodes<'p> {
         let identity = identify(rules, &facts, request);
         let extras = Extras { account: request.account, ..Extras::default() };
         let bans = self.imposed.counts().bans;
-        if let Err(error) = at_once(engine.decide_for_into(&facts, &identity, extras, decision)) {
+        let unavailable = at_once(engine.decide_for_into(&facts, &identity, extras, decision)).is_err();
+        if unavailable {
             self.figures.unavailable += 1;
-            return Err(error);
+            // What stands there may be of the request before.
+            *decision = Decision::default();
+        } else {
+            let source =
+                Source::ALL.iter().position(|source| *source == decision.source()).unwrap_or_default();
+            self.figures.decided[source] += 1;
         }
-        let source = Source::ALL.iter().position(|source| *source == decision.source()).unwrap_or_default();
-        self.figures.decided[source] += 1;
         let brought_ban = self.imposed.counts().bans > bans;
-        Ok(Judged { identity, decision, route: rules.route(&facts), brought_ban })
+        Ok(Judged { identity, decision, route: rules.route(&facts), brought_ban, unavailable })
     }
 
     /// What came of it until now.

@@ -19,11 +19,10 @@ mod measure;
 mod patterns;
 mod tracks;
 
-use threshold::{MemoryStoreError, Rate, Timestamp};
+use threshold::{Rate, Timestamp};
 
 use crate::Request;
 use crate::request::{name_network, name_user};
-use measure::Trial;
 use patterns::{OTHER, PatternId, Patterns};
 use tracks::{Asked, Tracks};
 
@@ -85,7 +84,6 @@ pub struct Recommender {
     tracks: [Tracks; 3],
     present: [bool; 3],
     times: Option<[Timestamp; 2]>,
-    trial: Trial,
     /// A subject's name while it is written.
     name: String,
 }
@@ -146,21 +144,17 @@ pub struct Candidate {
 
 impl Recommender {
     /// One that has seen nothing.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for trying limits.
-    pub fn new(options: Options) -> Result<Self, MemoryStoreError> {
-        Ok(Self {
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
             options,
             patterns: Patterns::new(),
             seen: Vec::new(),
             tracks: [(); 3].map(|()| Tracks::new(options.bytes)),
             present: [false; 3],
             times: None,
-            trial: Trial::new()?,
             name: String::new(),
-        })
+        }
     }
 
     /// Sees one request. They come by their times.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use threshold::engine::{Decision, Engine, Explanation, Extras, Rules, Secrets};
+use threshold::engine::{Decision, Engine, Explanation, Extras, Reason, RefusedBy, Rules, Secrets};
 use threshold::event::Event;
+use threshold::figures::Ending;
 use threshold::identify::{Facts, Identity, UserKind};
 use threshold::ledger::SanctionKind;
 use threshold::{ManualClock, MemoryStats, MemoryStore, MemoryStoreError, Secret};
@@ -46,6 +47,35 @@ pub struct Judged<'a> {
     pub route: Option<usize>,
     /// True if the request brought a ban on whoever sent it.
     pub brought_ban: bool,
+    /// True if no decision could be made: its limits are closed while the store is gone.
+    pub unavailable: bool,
+}
+
+impl Judged<'_> {
+    /// What it came to. Who finds no store meets a limit that is closed.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        if self.unavailable { Ending::Limited } else { self.decision.ending() }
+    }
+
+    /// The limit that refused it, if one did.
+    pub(crate) fn refusing(&self) -> Option<RefusedBy> {
+        match self.decision.refusal().map(|refusal| refusal.reason) {
+            Some(Reason::Limit(by)) if !self.unavailable => Some(by),
+            _ => None,
+        }
+    }
+
+    /// What refused it: a limit's id, or a word for what else it was.
+    #[must_use]
+    pub fn refused_by(&self) -> &'static str {
+        match self.decision.refusal().map(|refusal| refusal.reason) {
+            _ if self.unavailable => "store",
+            Some(Reason::Limit(by)) => by.limit,
+            Some(reason) => reason.name(),
+            None => "nothing",
+        }
+    }
 }
 
 /// Sanctions that were imposed.
@@ -106,7 +136,13 @@ impl Replay {
             self.engine.sweep_now(SWEPT);
         }
         let brought_ban = self.imposed.bans.load(Ordering::Relaxed) > bans;
-        Judged { identity, decision: &self.decision, route: self.rules.route(&facts), brought_ban }
+        Judged {
+            identity,
+            decision: &self.decision,
+            route: self.rules.route(&facts),
+            brought_ban,
+            unavailable: false,
+        }
     }
 
     /// Says what would become of a request now and why, and charges nothing. None if its path cannot be read.

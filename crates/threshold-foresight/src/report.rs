@@ -15,7 +15,7 @@ pub use json::document;
 
 use crate::replay::Sanctions;
 use crate::tally::{
-    Busiest, Counts, Kind, LimitCount, Looks, Moment, Record, SHARES, Series, Subjects, Tally,
+    Busiest, Census, Counts, Kind, LimitCount, Looks, Moment, Part, Record, SHARES, Series, Subjects, Tally,
 };
 
 /// How many limits are named where there is little room.
@@ -107,7 +107,7 @@ pub struct Changed {
     pub subjects: u64,
     /// How many of them seem to be ordinary.
     pub ordinary: u64,
-    /// How many requests.
+    /// How many requests, of whomever.
     pub requests: u64,
     /// Those with most.
     pub most: Vec<SubjectReport>,
@@ -155,8 +155,7 @@ impl Report {
         notes.extend(caveats(tally, made.crowded));
         let records: Vec<&Record> = tally.subjects.met().collect();
         let denied: Vec<&Record> = records.iter().copied().filter(|record| record.denied > 0).collect();
-        let mut looks = [0; 3];
-        denied.iter().for_each(|record| looks[record.looks().0 as usize] += 1);
+        let census = tally.subjects.census();
         let ordinary = denied.iter().copied().filter(|record| record.looks().0 == Looks::Ordinary);
         Self {
             policy: made.names,
@@ -164,18 +163,18 @@ impl Report {
             span: tally.span,
             totals: (tally.totals, compared.then(|| tally.before.unwrap_or_default())),
             sanctions: made.sanctions,
-            limits: limits(tally, rules, &denied),
+            limits: limits(tally, rules, &census),
             layers: layers(tally),
             routes: routes(tally, rules),
             tenants: tenants(tally),
             actors: made.actors.into_iter().zip(tally.actors.iter().copied()).collect(),
-            subjects: tally.subjects.count(),
+            subjects: (census.seen, census.refused(), tally.subjects.exact()),
             hit: most(&tally.subjects, records.iter().copied(), made.most, |record| {
                 u64::from(record.denied) << 32 | u64::from(record.warned.saturating_add(record.slowed))
             }),
-            looks,
+            looks: census.denied,
             ordinary: most(&tally.subjects, ordinary, made.most, |record| record.denied.into()),
-            changed: compared.then(|| changed(&tally.subjects, &records, made.most)),
+            changed: compared.then(|| changed(tally, &census, &records, made.most)),
             series: tally.series.clone(),
             peaks: tally.subjects.peaks(),
             first: tally.first.clone(),
@@ -192,15 +191,10 @@ impl Report {
     }
 }
 
-fn limits(tally: &Tally, rules: Option<&Rules>, denied: &[&Record]) -> Vec<LimitReport> {
+fn limits(tally: &Tally, rules: Option<&Rules>, census: &Census) -> Vec<LimitReport> {
     let report = |(id, (layer, count)): (&&'static str, &(Layer, LimitCount))| {
-        let mut subjects = (0, 0);
-        for record in
-            denied.iter().filter(|record| tally.subjects.limits_of(record).any(|limit| limit == *id))
-        {
-            subjects.0 += 1;
-            subjects.1 += u64::from(record.looks().0 == Looks::Ordinary);
-        }
+        let Part { subjects, ordinary } = tally.subjects.refused_by(id, census);
+        let subjects = (subjects, ordinary);
         LimitReport { id, layer: *layer, count: count.clone(), subjects, shares: tally.peaks.of(id).0 }
     };
     let mut limits: Vec<LimitReport> = tally.limits.iter().map(report).collect();
@@ -256,19 +250,17 @@ fn most<'a>(
     records.into_iter().map(report).collect()
 }
 
-fn changed(subjects: &Subjects, records: &[&Record], named: usize) -> [Changed; 2] {
-    let side = |is: fn(&Record) -> u32| {
-        let some = || records.iter().copied().filter(move |record| is(record) > 0);
-        Changed {
-            subjects: some().count() as u64,
-            ordinary: some().filter(|record| record.looks().0 == Looks::Ordinary).count() as u64,
-            requests: some().map(|record| u64::from(is(record))).sum(),
-            most: most(subjects, some(), named, move |record| is(record).into()),
-        }
+fn changed(tally: &Tally, census: &Census, records: &[&Record], named: usize) -> [Changed; 2] {
+    let side = |place: usize, is: fn(&Record) -> bool, worth: fn(&Record) -> u64| {
+        let Part { subjects, ordinary } = census.changed[place];
+        let some = records.iter().copied().filter(|record| is(record));
+        let most = most(&tally.subjects, some, named, worth);
+        Changed { subjects, ordinary, requests: tally.changed[place], most }
     };
-    let newly_denied = |record: &Record| if record.denied_before == 0 { record.denied } else { 0 };
-    let newly_freed = |record: &Record| if record.denied == 0 { record.denied_before } else { 0 };
-    [side(newly_denied), side(newly_freed)]
+    [
+        side(0, Record::is_newly_denied, |record| record.denied.into()),
+        side(1, Record::is_newly_freed, |record| record.denied_before.into()),
+    ]
 }
 
 fn cost(tally: &Tally) -> Cost {
@@ -284,7 +276,7 @@ fn cost(tally: &Tally) -> Cost {
 /// What keeps the figures from being what they seem.
 fn caveats(tally: &Tally, crowded: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if !tally.subjects.count().2 {
+    if !tally.subjects.exact() {
         notes.push(
             "there were more subjects than are kept apart: who came back after a long time counts twice"
                 .to_owned(),

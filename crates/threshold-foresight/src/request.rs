@@ -57,6 +57,15 @@ pub(crate) fn name_user(name: &mut String, user: &str, tenant: Option<&str>) {
     }
 }
 
+/// The longest name that is kept whole: a line may have one of 64 KiB, and a log as many of them as it likes.
+const LONGEST_NAME: usize = 120;
+
+/// The beginning of a name or a path, if it is too long to be kept whole.
+pub(crate) fn short(name: &str) -> &str {
+    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    &name[..end.unwrap_or(0)]
+}
+
 /// Header fields: names in lower case, and values.
 ///
 /// They are found in a line, or given as pairs. A line's are kept as places in its text: pairs would borrow from whoever

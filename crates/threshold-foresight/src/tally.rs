@@ -10,7 +10,7 @@ mod subjects;
 
 use std::collections::BTreeMap;
 
-use threshold::engine::{Decision, Reason};
+use threshold::engine::Decision;
 use threshold::figures::Ending;
 use threshold::policy::Layer;
 use threshold::{MemoryStats, Retry, Span, Timestamp};
@@ -18,10 +18,11 @@ use threshold::{MemoryStats, Retry, Span, Timestamp};
 pub use agents::Agent;
 pub use peaks::{Peaks, SHARES};
 pub use series::{Series, Slot};
-pub use subjects::{Kind, Looks, Record, Subjects};
+pub use subjects::{Census, Kind, Looks, Part, Record, Subjects};
 
 use crate::Request;
 use crate::replay::Judged;
+use crate::request::short;
 
 /// How many tenants are told apart.
 const MOST_TENANTS: usize = 10_000;
@@ -87,6 +88,8 @@ pub struct Tally {
     pub totals: Counts,
     /// The same by the policy that is compared with.
     pub before: Option<Counts>,
+    /// Requests that are refused and were not by the policy that is compared with, and the other way round.
+    pub changed: [u64; 2],
     /// By limit: its layer and what it did.
     pub limits: BTreeMap<&'static str, (Layer, LimitCount)>,
     /// By route, the last one for what belongs to none.
@@ -151,6 +154,7 @@ impl Tally {
         Self {
             totals: Counts::default(),
             before: None,
+            changed: [0; 2],
             limits: BTreeMap::new(),
             routes: vec![Counts::default(); routes + 1],
             tenants: BTreeMap::new(),
@@ -172,17 +176,22 @@ impl Tally {
 
     /// Counts one request, and what it came to by the policy that is compared with, if one is.
     pub fn see(&mut self, request: &Request<'_>, judged: &Judged<'_>, before: Option<&Judged<'_>>) {
-        let (at, ending) = (request.at, judged.decision.ending());
+        let (at, ending) = (request.at, judged.ending());
         self.span = Some((self.span.map_or(at, |(first, _)| first), at));
         self.totals.add(ending);
         self.series.add(at, ending);
         let routes = self.routes.len();
         self.routes[judged.route.map_or(routes - 1, |route| route.min(routes - 1))].add(ending);
         self.by_tenant(judged, ending);
-        let refusing = self.by_limit(at, judged.decision);
+        let refusing = self.by_limit(at, judged);
         let bit = refusing.map_or(0, |limit| self.subjects.bit(limit));
         self.by_time(at, judged.decision, ending);
         let denied_before = before.map(|before| self.by_policy_before(before));
+        if let Some(denied_before) = denied_before {
+            let denied = ending.is_refusal();
+            self.changed[0] += u64::from(denied && !denied_before);
+            self.changed[1] += u64::from(!denied && denied_before);
+        }
         let subject = self.subjects.see(request, &judged.identity, self.ipv6_prefix);
         subject.meet(at, judged, (denied_before.unwrap_or(false), bit));
         if ending != Ending::Allowed || denied_before == Some(true) {
@@ -192,8 +201,8 @@ impl Tally {
             self.first = Some(Moment {
                 at,
                 who: subject.shown().to_owned(),
-                what: format!("{} {}", request.method, request.target),
-                by: refused_by(judged.decision).to_owned(),
+                what: format!("{} {}", short(request.method), short(request.target)),
+                by: judged.refused_by().to_owned(),
             });
         }
     }
@@ -213,16 +222,8 @@ impl Tally {
         self.actors[actor].add(ending);
     }
 
-    /// Counts a request that no decision could be made about: its limits are closed while the store is gone.
-    pub fn turn_away(&mut self, request: &Request<'_>, actor: usize) {
-        self.span = Some((self.span.map_or(request.at, |(first, _)| first), request.at));
-        self.totals.add(Ending::Limited);
-        self.series.add(request.at, Ending::Limited);
-        self.see_actor(actor, Ending::Limited);
-    }
-
     fn by_tenant(&mut self, judged: &Judged<'_>, ending: Ending) {
-        let Some(tenant) = judged.identity.tenant.as_deref() else { return };
+        let Some(tenant) = judged.identity.tenant.as_deref().map(short) else { return };
         let room = self.tenants.len() < MOST_TENANTS;
         match self.tenants.get_mut(tenant) {
             Some(counts) => counts.add(ending),
@@ -231,11 +232,9 @@ impl Tally {
         }
     }
 
-    fn by_limit(&mut self, at: Timestamp, decision: &Decision) -> Option<&'static str> {
-        let mut refusing = None;
-        if decision.ending() == Ending::Limited
-            && let Some(Reason::Limit(by)) = decision.refusal().map(|refusal| refusal.reason)
-        {
+    fn by_limit(&mut self, at: Timestamp, judged: &Judged<'_>) -> Option<&'static str> {
+        let (mut refusing, decision) = (None, judged.decision);
+        if let Some(by) = judged.refusing().filter(|_| judged.ending() == Ending::Limited) {
             refusing = Some(by.limit);
             let (_, count) = self.limits.entry(by.limit).or_insert_with(|| (by.layer, LimitCount::default()));
             count.denied += 1;
@@ -253,9 +252,9 @@ impl Tally {
     }
 
     fn by_policy_before(&mut self, before: &Judged<'_>) -> bool {
-        let ending = before.decision.ending();
+        let ending = before.ending();
         self.before.get_or_insert_default().add(ending);
-        if let Some(Reason::Limit(by)) = before.decision.refusal().map(|refusal| refusal.reason) {
+        if let Some(by) = before.refusing() {
             let (_, count) = self.limits.entry(by.limit).or_insert_with(|| (by.layer, LimitCount::default()));
             count.denied_before += 1;
         }
@@ -295,21 +294,10 @@ impl Tally {
     }
 }
 
-/// What refused a request: a limit's id, or a word for what else it was.
-#[must_use]
-pub fn refused_by(decision: &Decision) -> &'static str {
-    match decision.refusal().map(|refusal| refusal.reason) {
-        Some(Reason::Limit(by)) => by.limit,
-        Some(reason) => reason.name(),
-        None => "nothing",
-    }
-}
-
-/// Until when whoever sent a refused request has to wait; none if that is for good.
-fn blocked_until(at: Timestamp, decision: &Decision) -> Option<Timestamp> {
-    match decision.refusal()?.retry {
-        Retry::After(span) => Some(at.plus(span)),
-        Retry::Now => Some(at),
-        Retry::Never => None,
+/// Until when whoever sent a refused request has to wait. Waiting does not help where what it asks for is refused for good.
+fn blocked_until(at: Timestamp, judged: &Judged<'_>) -> Timestamp {
+    match judged.decision.refusal().map(|refusal| refusal.retry) {
+        Some(Retry::After(span)) => at.plus(span),
+        Some(Retry::Now | Retry::Never) | None => at,
     }
 }

@@ -203,7 +203,7 @@ proptest! {
         let lines: Vec<Line> = lines.map(|line| Line { user: None, ..line }).collect();
         let requests = timed(&lines);
         let report = replayed(&text(new), Some(&text(old)), &requests);
-        let [judged, before] = [new, old].map(|most| judge(&requests, most));
+        let [(judged, now_refused), (before, was_refused)] = [new, old].map(|most| judge(&requests, most));
         for (client, (denied, first)) in &judged {
             let hit = report.hit.iter().find(|hit| hit.who == client.to_string());
             let told = hit.map_or((0, None), |hit| (hit.record.denied, hit.record.first_denied));
@@ -220,19 +220,30 @@ proptest! {
         let holds = |text: &str| text.parse::<Condition>().expect("a condition").holds(&report).is_some();
         proptest::prop_assert_eq!(holds("denied > 0"), all > 0);
         proptest::prop_assert_eq!(holds("new-denied-subjects >= 1"), denied.subjects > 0);
+        // Requests count by themselves, also those of somebody who was refused something before.
+        let newly = |[now, before]: [&[bool]; 2]| now.iter().zip(before).filter(|(now, before)| **now && !**before).count() as u64;
+        proptest::prop_assert_eq!(denied.requests, newly([&now_refused, &was_refused]));
+        proptest::prop_assert_eq!(freed.requests, newly([&was_refused, &now_refused]));
+        proptest::prop_assert_eq!(holds("new-denied > 0"), denied.requests > 0);
     }
 }
 
-/// How often each client is refused and when first, if each may ask so often in any minute: by looking at all that passed.
-fn judge(requests: &[Request<'_>], most: u64) -> HashMap<IpAddr, (u32, Option<Timestamp>)> {
+/// How often each client was refused, and when first.
+type ByClient = HashMap<IpAddr, (u32, Option<Timestamp>)>;
+
+/// Whom a limit of so many in any minute refuses, and which requests: by looking at all that passed.
+fn judge(requests: &[Request<'_>], most: u64) -> (ByClient, Vec<bool>) {
+    let mut refused = Vec::new();
     let mut passed: Vec<(IpAddr, Timestamp)> = Vec::new();
-    let mut judged: HashMap<IpAddr, (u32, Option<Timestamp>)> = HashMap::new();
+    let mut judged = ByClient::new();
     for request in requests {
         let within = |(client, at): &&(IpAddr, Timestamp)| {
             *client == request.client && request.at.since(*at) < Span::MINUTE
         };
         let (denied, first) = judged.entry(request.client).or_default();
-        match (passed.iter().filter(within).count() as u64) < most {
+        let passes = (passed.iter().filter(within).count() as u64) < most;
+        refused.push(!passes);
+        match passes {
             true => passed.push((request.client, request.at)),
             false => {
                 *denied += 1;
@@ -240,7 +251,66 @@ fn judge(requests: &[Request<'_>], most: u64) -> HashMap<IpAddr, (u32, Option<Ti
             }
         }
     }
-    judged
+    (judged, refused)
+}
+
+#[test]
+fn whoever_is_let_go_for_want_of_room_still_counts() {
+    let limit =
+        |rate: &str| format!("[[limit]]\nid = \"few\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"{rate}\"\n");
+    let (old, new) = (limit("1000/hour"), limit("1/hour"));
+    let many = (1_u64 << 18) + 100_000;
+    let all: Vec<Request<'static>> = (0..2 * many)
+        .map(|number| Request {
+            client: IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(number / 2).unwrap_or(0))),
+            ..request(&requests_line(), Timestamp::from_micros(START + number * 1_000))
+        })
+        .collect();
+    let report = replayed(&new, Some(&old), &all);
+    // Everybody comes twice, is refused once, and looks ordinary.
+    assert_eq!(report.subjects, (many, many, false));
+    assert_eq!(report.looks, [many, 0, 0]);
+    assert_eq!(report.limits[0].subjects, (many, many));
+    let [denied, freed] = report.changed.as_ref().expect("two were compared");
+    assert_eq!((denied.subjects, denied.ordinary, denied.requests), (many, many, many));
+    assert_eq!((freed.subjects, freed.requests), (0, 0));
+    assert!(
+        "ordinary-denied-subjects > 99%".parse::<Condition>().is_ok_and(|one| one.holds(&report).is_some())
+    );
+}
+
+#[test]
+fn a_request_that_never_passes_blocks_nobody_for_good() {
+    let bytes = "[[limit]]\nid = \"bytes\"\nlayer = \"user\"\nper = \"ip\"\nrate = \"1kB/min\"\n[lists]\ndeny = [\"203.0.113.3\"]\n";
+    let mut requests = timed(&[0, 1, 2, 3].map(|client| Line { client, ..requests_line() }));
+    requests[0].target = "/%zz";
+    requests[1].bytes = Some(5_000);
+    let report = replayed(bytes, None, &requests);
+    let told: Vec<(&str, bool, Span)> =
+        report.hit.iter().map(|hit| (hit.who.as_str(), hit.record.for_good, hit.record.blocked)).collect();
+    let nothing = |who, for_good| (who, for_good, Span::ZERO);
+    assert_eq!(
+        told,
+        [nothing("203.0.113.0", false), nothing("203.0.113.1", false), nothing("203.0.113.3", true)]
+    );
+}
+
+#[test]
+fn names_take_only_so_much_room() {
+    let text = "[identity]\ntenant = { header = \"x-tenant\" }\n[[limit]]\nid = \"all\"\nlayer = \"user\"\nrate = \"1/min\"\n";
+    let (user, target) = ("ä".repeat(20_000), "/x".repeat(1_000));
+    let line = timed(&[requests_line(), requests_line()]);
+    let long = |request: &Request<'static>| Request {
+        user: Some(&user),
+        tenant: Some(&user),
+        target: &target,
+        ..*request
+    };
+    let requests: Vec<Request<'_>> = line.iter().map(long).collect();
+    let report = replayed(text, None, &requests);
+    assert_eq!(report.totals.0.denied(), 1);
+    let told = document(&report).to_string();
+    assert!(told.len() < 8_000, "{}", told.len());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use threshold::engine::Rules;
 use threshold::policy::Policy;
 use threshold_foresight::replay::{Replay, secrets};
-use threshold_foresight::{Nodes, Scenario};
+use threshold_foresight::{Nodes, Scenario, Tally};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scenarios")
@@ -47,7 +47,7 @@ fn play(scenario: &Scenario, policy: &Policy) -> Vec<(u64, u64)> {
         Some(cluster) => {
             let mut nodes = Nodes::new(policy, cluster, &|_| None).unwrap();
             while let Some(sent) = play.next() {
-                note(sent.actor, nodes.ask(&sent.request).is_ok_and(|judged| judged.decision.allowed()));
+                note(sent.actor, nodes.ask(&sent.request).is_ok_and(|judged| !judged.ending().is_refusal()));
             }
         }
         None => {
@@ -109,4 +109,28 @@ fn a_scenario_with_nodes_comes_out_the_same_every_time() {
     let (_, scenario) = all.iter().find(|(name, _)| name == "store-outage.toml").unwrap();
     let policy = policy(scenario);
     assert_eq!(play(scenario, &policy), play(scenario, &policy));
+}
+
+#[test]
+fn whoever_finds_no_store_is_a_subject_that_was_refused() {
+    let (_, scenario) =
+        scenarios().into_iter().find(|(name, _)| name == "store-outage.toml").expect("it is shipped");
+    let policy = policy(&scenario);
+    let mut nodes = Nodes::new(&policy, scenario.cluster().expect("it has nodes"), &|_| None).unwrap();
+    let rules = nodes.rules().expect("there is a node");
+    let mut tally = Tally::new(rules.routes().len(), rules.ipv6_prefix());
+    let (mut play, mut away) = (scenario.play(scenario.seed()), std::collections::HashSet::new());
+    while let Some(sent) = play.next() {
+        let judged = nodes.ask(&sent.request).unwrap();
+        if judged.unavailable {
+            away.insert(sent.request.client);
+        }
+        tally.see(&sent.request, &judged, None);
+    }
+    assert!(away.len() > 5, "{}", away.len());
+    assert!(nodes.figures().unavailable > away.len() as u64);
+    let refused = tally.subjects.met().filter(|subject| subject.denied > 0).count();
+    assert!(refused >= away.len(), "{refused} of {}", away.len());
+    let by_route: u64 = tally.routes.iter().map(|counts| counts.requests()).sum();
+    assert_eq!(by_route, tally.totals.requests());
 }

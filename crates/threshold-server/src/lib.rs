@@ -86,6 +86,8 @@ enum Ended {
     NotRun,
     /// The policy is not broken, and `--strict` wants no warnings.
     Warned,
+    /// Somebody interrupted it: what it told is not about everything.
+    Interrupted,
 }
 
 /// Runs the command in `arguments`, the first of which is the program's own name.
@@ -150,6 +152,8 @@ impl From<Ended> for ExitCode {
             Ended::Broken | Ended::Unchanged => 1,
             Ended::NotRun => 2,
             Ended::Warned => 3,
+            // As shells say it of what ends by Ctrl-C.
+            Ended::Interrupted => 130,
         })
     }
 }

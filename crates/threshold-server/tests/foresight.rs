@@ -14,6 +14,8 @@ const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 
 const NEW: &str = "[[limit]]\nid = \"few\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"5/hour\"\nalgorithm = \"sliding-log\"\n";
 const OLD: &str = "[[limit]]\nid = \"many\"\nlayer = \"endpoint\"\nper = \"ip\"\nrate = \"20/hour\"\nalgorithm = \"sliding-log\"\n";
 
+const SCENARIO: &str = "lasts = \"10s\"\n[[actor]]\nname = \"one\"\nkind = \"drip\"\nrate = \"1/s\"\n";
+
 /// A folder with two policies and a log: one client asks 30 times, one 8 times, one 3 times.
 struct Desk(Folder);
 
@@ -105,21 +107,32 @@ fn two_policies_are_compared_and_a_build_may_end_by_it() {
     let compared = ["replay", "access.log", "--policy", "new.toml", "--against", "old.toml"];
     let told = desk.json(&[&compared[..], &["--json"]].concat());
     let newly = &told["newlyDenied"];
-    assert_eq!((&newly["subjects"], &newly["requests"]), (&1.into(), &3.into()), "{newly:#}");
+    // One who was refused nothing before has 3 of 8 refused, and one who had 10 refused has 15 more.
+    assert_eq!((&newly["subjects"], &newly["requests"]), (&1.into(), &18.into()), "{newly:#}");
     assert_eq!(newly["most"][0]["who"], "203.0.113.8");
     assert_eq!(told["totalsAgainst"]["denied"], 10);
     for (condition, code) in [
         ("new-denied-subjects > 0", 3),
         ("new-denied-subjects > 1", 0),
+        ("new-denied > 17", 3),
+        ("new-denied > 18", 0),
         ("denied >= 50%", 3),
         ("denied > 90%", 0),
     ] {
         let ran = desk.run(&[&compared[..], &["--fail-if", condition]].concat());
         assert_eq!(ran.status.code(), Some(code), "{condition}: {}", said(&ran));
     }
-    let ran = desk.run(&["replay", "access.log", "--policy", "new.toml", "--fail-if", "new-denied > 0"]);
-    assert_eq!(ran.status.code(), Some(2));
-    assert!(said(&ran).contains("say --against FILE"), "{}", said(&ran));
+    desk.write("scenario.toml", SCENARIO.as_bytes());
+    for command in [["replay", "access.log"], ["simulate", "scenario.toml"]] {
+        let alone = ["--policy", "new.toml", "--fail-if", "new-denied > 0"];
+        let ran = desk.run(&[&command[..], &alone[..]].concat());
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(
+            said(&ran).contains("--fail-if 'new-denied > 0' compares two policies; say --against FILE"),
+            "{}",
+            said(&ran)
+        );
+    }
     let ran = desk.run(&[&compared[..], &["--fail-if", "dnied > 0"]].concat());
     assert_eq!(ran.status.code(), Some(2));
     assert!(said(&ran).contains("there are requests, warned"), "{}", said(&ran));
@@ -169,6 +182,61 @@ fn what_cannot_be_read_is_told_and_fatal_only_if_asked() {
         let ran = desk.run(&arguments);
         assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
         assert!(said(&ran).contains(part), "{part:?} is missing in {}", said(&ran));
+    }
+}
+
+#[test]
+fn a_condition_needs_requests_and_the_standard_input_is_read_once() {
+    let desk = Desk::new();
+    desk.write("empty.log", b"");
+    for logs in [&["empty.log"][..], &["access.log", "--format", "caddy"]] {
+        let condition = ["--policy", "new.toml", "--fail-if", "denied > 0.1%"];
+        let ran = desk.run(&[&["replay"], logs, &condition].concat());
+        assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
+        assert!(said(&ran).contains("there are no requests"), "{}", said(&ran));
+        let ran = desk.run(&[&["replay"], logs, &condition, &["--fail-if", "requests < 1"]].concat());
+        assert_eq!(ran.status.code(), Some(3), "{}", said(&ran));
+        let ran = desk.run(&[&["replay"], logs, &condition[..2]].concat());
+        assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    }
+    let ran = desk.run(&["replay", "-", "-", "--policy", "new.toml"]);
+    assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
+    assert!(said(&ran).contains("is named twice"), "{}", said(&ran));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_does_not_lose_the_report() {
+    let desk = Desk::new();
+    let ran = desk.run(&["replay", "access.log", "--policy", "new.toml", "--html", "absent/report.html"]);
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(
+        said(&ran).contains("41 requests") && said(&ran).contains("the page cannot be written"),
+        "{}",
+        said(&ran)
+    );
+}
+
+#[test]
+fn whoever_interrupts_is_told_what_there_is_even_while_a_pipe_says_nothing() {
+    let desk = Desk::new();
+    for condition in ["denied > 100%", "denied > 1%"] {
+        let mut command = desk.command(&["replay", "-", "--policy", "new.toml", "--fail-if", condition]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        // So much that it cannot all wait somewhere: once it is written, some of it was read.
+        pipe.write_all(log().repeat(300).as_bytes()).unwrap();
+        let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(told.success());
+        let ran = child.wait_with_output().unwrap();
+        drop(pipe);
+        let code = if condition == "denied > 100%" { 130 } else { 3 };
+        assert_eq!(ran.status.code(), Some(code), "{}", said(&ran));
+        assert!(
+            said(&ran).contains("203.0.113.9") && said(&ran).contains("reading was interrupted"),
+            "{}",
+            said(&ran)
+        );
     }
 }
 
@@ -224,4 +292,32 @@ fn one_request_is_explained_limit_by_limit() {
     let ran = desk.run(&["explain", "report", "--policy", "new.toml"]);
     assert_eq!(ran.status.code(), Some(2));
     assert!(said(&ran).contains("neither a path nor a URL"), "{}", said(&ran));
+    let ran = desk.run(&["explain", "/%zz", "--policy", "new.toml"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(said(&ran).contains("refused: the path cannot be read"), "{}", said(&ran));
+}
+
+#[test]
+fn what_came_before_may_be_of_any_format_and_what_was_read_of_it_is_told() {
+    let desk = Desk::new();
+    let line = |second: u64| {
+        format!("{{\"ts\":{},\"who\":\"203.0.113.5\",\"url\":\"/\"}}\n", 1_772_000_000 + second)
+    };
+    let lines: String = (0..5).map(line).collect();
+    desk.write("app.jsonl", (lines + "broken\n").as_bytes());
+    let map = ["--fields", "time=ts,client=who,target=url", "--format", "json"];
+    let asked = ["explain", "/", "--address", "203.0.113.5", "--policy", "new.toml", "--after", "app.jsonl"];
+    let ran = desk.run(&[&asked[..], &map].concat());
+    assert_eq!(ran.status.code(), Some(1), "{}", said(&ran));
+    for part in [
+        "at 2026-02-25T06:13:24.000Z",
+        "5 requests in 6 lines",
+        "1 lines are left out",
+        "passes in 59min 56s",
+    ] {
+        assert!(said(&ran).contains(part), "{part:?} is missing in\n{}", said(&ran));
+    }
+    let ran = desk.run(&[&["explain", "--policy", "new.toml", "--line", &line(9)], &map[..]].concat());
+    assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    assert!(said(&ran).contains("at 2026-02-25T06:13:29.000Z"), "{}", said(&ran));
 }

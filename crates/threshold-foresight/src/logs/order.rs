@@ -8,11 +8,14 @@ use threshold::{Span, Timestamp};
 /// At either end of a log there are lines on one side only: there, so many times as far is believed.
 const AT_THE_ENDS: u64 = 24;
 
+/// So many lines have to follow one that leaps ahead. Whatever writes one wild time may well write two.
+pub(super) const FOLLOWERS: usize = 3;
+
 /// What is to be done with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Give,
-    /// It leaps ahead: the next line says whether time went on there.
+    /// It leaps ahead: the next lines say whether time went on there.
     Hold,
     Leave,
 }
@@ -35,7 +38,7 @@ impl Order {
         let middle = first.get(first.len() / 2).copied().unwrap_or_default();
         let close = first.iter().filter(|at| at.abs_diff(middle) <= far(jump)).count();
         // Of a few lines one may well be the only one of its day.
-        let around = (first.len() >= 8 && close * 8 >= first.len() * 7).then_some(middle);
+        let around = (first.len() >= 8 && close * 4 >= first.len() * 3).then_some(middle);
         Self { jump, latest: None, around }
     }
 
@@ -60,9 +63,9 @@ impl Order {
         next.saturating_add(self.jump) >= held && next <= Timestamp::MAX.as_micros()
     }
 
-    /// True if the last line of all is believed though nothing follows it.
-    pub(super) fn ends_with(&self, held: u64) -> bool {
-        self.latest.is_none_or(|latest| held <= latest.saturating_add(far(self.jump)))
+    /// True if the last line of all is believed though nothing follows it. Before it came one at `before`, or none.
+    pub(super) fn ends_with(&self, before: Option<u64>, held: u64) -> bool {
+        before.or(self.latest).is_none_or(|before| held <= before.saturating_add(far(self.jump)))
     }
 
     pub(super) fn believe(&mut self, at: u64) {
@@ -123,8 +126,10 @@ mod tests {
     #[test]
     fn a_last_line_is_believed_up_to_a_day() {
         let mut order = order(&[]);
-        assert!(order.ends_with(NOON));
+        assert!(order.ends_with(None, NOON));
         order.believe(NOON);
-        assert!(order.ends_with(NOON + 24 * HOUR) && !order.ends_with(NOON + 24 * HOUR + 1));
+        assert!(order.ends_with(None, NOON + 24 * HOUR) && !order.ends_with(None, NOON + 24 * HOUR + 1));
+        let later = NOON + 24 * HOUR;
+        assert!(order.ends_with(Some(later), later + HOUR) && !order.ends_with(Some(NOON), later + HOUR));
     }
 }

@@ -1,5 +1,6 @@
 //! One source: its lines, read one after the other until there is a request to give.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::archive::{Archive, Watch, unpack};
@@ -7,7 +8,7 @@ use super::counts::{Broken, Counts, Reason, Sample, excerpt};
 use super::draft::Draft;
 use super::format::Format;
 use super::lines::{Lines, Next};
-use super::order::{Order, Verdict};
+use super::order::{FOLLOWERS, Order, Verdict};
 use super::parser::{LOOKED_AT, Line, Parser, detect};
 use super::{LogError, Options, Source};
 use crate::request::Request;
@@ -30,16 +31,17 @@ pub(super) struct Stream {
     draft: Draft,
     /// Its time, until it is given or left out.
     waiting: Option<u64>,
-    held: Option<Box<Held>>,
+    /// Lines that leapt ahead, and how many of them are believed: then all of them are, until they are given.
+    held: VecDeque<Held>,
+    believed: usize,
 }
 
-/// A line that leapt ahead, kept while the next is read over it.
+/// A line that leapt ahead, kept while the next ones are read over it.
 struct Held {
     line: Vec<u8>,
     number: u64,
     draft: Draft,
     at: u64,
-    believed: bool,
 }
 
 /// What all sources share.
@@ -67,7 +69,8 @@ impl Stream {
             line: 0..0,
             draft: Draft::default(),
             waiting: None,
-            held: None,
+            held: VecDeque::new(),
+            believed: 0,
         };
         stream.look(shared)?;
         Ok(stream)
@@ -95,15 +98,26 @@ impl Stream {
 
     /// The time of the request that would be given next. None at the end.
     pub(super) fn head(&self) -> Option<u64> {
-        self.held.as_ref().filter(|held| held.believed).map(|held| held.at).or(self.waiting)
+        self.next_held().map(|held| held.at).or(self.waiting)
+    }
+
+    fn next_held(&self) -> Option<&Held> {
+        self.held.front().filter(|_| self.believed > 0)
     }
 
     /// Forgets what was given, and reads on until there is something to give, or nothing any more.
     pub(super) fn advance(&mut self, shared: &mut Shared<'_>) -> Result<(), LogError> {
-        if self.held.take_if(|held| held.believed).is_none() {
-            self.waiting = None;
+        match self.believed {
+            0 => self.waiting = None,
+            _ => {
+                self.held.pop_front();
+                self.believed -= 1;
+            }
         }
-        // The line that confirmed the one before it is judged only now.
+        if self.believed > 0 {
+            return Ok(());
+        }
+        // The line that confirmed those before it is judged only now.
         if let Some(at) = self.waiting.take()
             && self.settle(at, shared)?
         {
@@ -121,39 +135,45 @@ impl Stream {
 
     /// Decides about a request that was read. True if there is something to give.
     fn settle(&mut self, at: u64, shared: &mut Shared<'_>) -> Result<bool, LogError> {
-        if let Some(mut held) = self.held.take() {
-            if self.order.confirms(held.at, at) {
-                self.order.believe(held.at);
-                held.believed = true;
-                (self.held, self.waiting) = (Some(held), Some(at));
-                return Ok(true);
-            }
+        while self.held.back().is_some_and(|held| !self.order.confirms(held.at, at))
+            && let Some(held) = self.held.pop_back()
+        {
             self.out_of_time(&held.line, (held.number, held.at), &held.draft, shared)?;
         }
-        match self.order.judge(at) {
+        if self.held.len() == FOLLOWERS {
+            self.believe_held();
+            self.waiting = Some(at);
+            return Ok(true);
+        }
+        let verdict = if self.held.is_empty() { self.order.judge(at) } else { Verdict::Hold };
+        match verdict {
             Verdict::Give => self.waiting = Some(at),
             Verdict::Leave => {
                 let line = self.lines.bytes(&self.line).to_vec();
                 self.out_of_time(&line, (self.lines.number(), at), &self.draft, shared)?;
             }
             Verdict::Hold => {
-                let line = self.lines.bytes(&self.line).to_vec();
-                let draft = self.draft.clone();
-                self.held =
-                    Some(Box::new(Held { line, number: self.lines.number(), draft, at, believed: false }));
+                let (line, draft) = (self.lines.bytes(&self.line).to_vec(), self.draft.clone());
+                self.held.push_back(Held { line, number: self.lines.number(), draft, at });
             }
         }
         Ok(self.waiting.is_some())
     }
 
-    /// Nothing follows a line that is still held.
+    fn believe_held(&mut self) {
+        self.held.iter().for_each(|held| self.order.believe(held.at));
+        self.believed = self.held.len();
+    }
+
+    /// Nothing follows lines that are still held. They speak for each other; the last one has nobody.
     fn end(&mut self, shared: &mut Shared<'_>) -> Result<(), LogError> {
-        let Some(mut held) = self.held.take() else { return Ok(()) };
-        if !self.order.ends_with(held.at) {
-            return self.out_of_time(&held.line, (held.number, held.at), &held.draft, shared);
+        let before = self.held.len().checked_sub(2).map(|place| self.held[place].at);
+        if self.held.back().is_some_and(|last| !self.order.ends_with(before, last.at))
+            && let Some(last) = self.held.pop_back()
+        {
+            self.out_of_time(&last.line, (last.number, last.at), &last.draft, shared)?;
         }
-        held.believed = true;
-        self.held = Some(held);
+        self.believe_held();
         Ok(())
     }
 
@@ -239,7 +259,7 @@ impl Stream {
             sample
         };
         if shared.options.strict {
-            let remedy = "mend the line, allow a longer jump, or leave `--strict` out";
+            let remedy = "mend the line, or leave `--strict` out to pass such lines over";
             return Err(LogError::Line { sample: Box::new(sample()), remedy });
         }
         shared.counts.out_of_time.add(sample);
@@ -282,7 +302,7 @@ impl Stream {
     }
 
     fn given(&self) -> Sample {
-        match self.held.as_ref().filter(|held| held.believed) {
+        match self.next_held() {
             Some(held) => self.sample(&held.line, held.number, &held.draft),
             None => self.sample(self.lines.bytes(&self.line), self.lines.number(), &self.draft),
         }
@@ -291,7 +311,7 @@ impl Stream {
     /// What is given next, at a time that may be later than its own; and whether it had to be repaired.
     pub(super) fn request(&mut self, at: u64) -> (Request<'_>, bool) {
         self.request_count += 1;
-        match self.held.as_mut().filter(|held| held.believed) {
+        match self.held.front_mut().filter(|_| self.believed > 0) {
             Some(held) => held.draft.request(&held.line, at),
             None => self.draft.request(self.lines.bytes(&self.line), at),
         }

@@ -86,7 +86,7 @@ fn run(policy: &Policy, dice: &mut Dice, crashes: bool) -> (HashMap<u8, Vec<Admi
         at = at.plus(Span::from_micros(dice.roll(2 * pause)));
         let client = u8::try_from(dice.roll(3)).expect("few");
         let request = request(at, client);
-        if nodes.ask(&request).is_ok_and(|judged| judged.decision.allowed()) {
+        if nodes.ask(&request).is_ok_and(|judged| !judged.ending().is_refusal()) {
             log.entry(client).or_default().push(Admitted { at, cost: 1 });
         }
     }
@@ -149,7 +149,7 @@ fn an_open_limit_lets_everybody_pass_while_the_store_is_gone_and_binds_afterward
     let mut admitted = [0; 3];
     for second in 0..180 {
         let request = request(START.plus(Span::from_secs(second)), 1);
-        let allowed = nodes.ask(&request).is_ok_and(|judged| judged.decision.allowed());
+        let allowed = nodes.ask(&request).is_ok_and(|judged| !judged.ending().is_refusal());
         admitted[usize::try_from(second / 60).expect("a minute")] += u64::from(allowed);
     }
     // A refusal that is known is obeyed for a second more by each node.
@@ -169,7 +169,7 @@ fn a_store_that_comes_back_empty_is_exhausted_for_closed_limits() {
     let mut log = Vec::new();
     for second in 0..1_200 {
         let request = request(START.plus(Span::from_secs(second)), 1);
-        if nodes.ask(&request).is_ok_and(|judged| judged.decision.allowed()) {
+        if nodes.ask(&request).is_ok_and(|judged| !judged.ending().is_refusal()) {
             log.push(Admitted { at: request.at, cost: 1 });
         }
     }
@@ -186,9 +186,9 @@ fn a_ban_by_one_node_is_known_to_the_others() {
     let mut nodes = Nodes::new(&policy, &cluster, &|_| None).expect("nodes");
     for second in 0..60 {
         let request = request(START.plus(Span::from_secs(10 * second)), 1);
-        let _ = nodes.ask(&request).map(|judged| judged.decision.allowed());
+        let _ = nodes.ask(&request).map(|judged| !judged.ending().is_refusal());
         if second % 5 == 0 {
-            (0..5).for_each(|_| assert!(nodes.ask(&request).is_ok()));
+            (0..5).for_each(|_| assert!(nodes.ask(&request).is_ok_and(|judged| !judged.unavailable)));
         }
     }
     assert_eq!(nodes.sanctions().bans, 1, "{:?}", nodes.sanctions());

@@ -2,7 +2,7 @@
 
 use threshold::{Algorithm, Span, Timestamp};
 
-use super::measure::{Peaks, WINDOWS, bucket, burst, most, peaks, round_up};
+use super::measure::{Peaks, WINDOWS, bucket, burst, most, peaks, refused, round_up};
 use super::tracks::{Track, Tracks};
 use super::{Candidate, Finding, OTHER, Pattern, PatternId, Recommendation, Recommender, SubjectKind};
 
@@ -87,7 +87,7 @@ fn find(seen: &Recommender, kind: SubjectKind, tracks: &Tracks, groups: &Groups)
     for track in &subjects {
         sort(track, groups, &mut times);
         for (times, tried) in times.iter().zip(&mut tried).filter(|(times, _)| !times.is_empty()) {
-            tried.iter_mut().for_each(|tried| tried.try_on(track, times, seen));
+            tried.iter_mut().for_each(|tried| tried.try_on(track, times));
         }
     }
     for (finding, tried) in findings.iter_mut().zip(tried) {
@@ -155,12 +155,12 @@ fn candidates(finding: &Finding, lasted: Span) -> Vec<Tried> {
 }
 
 impl Tried {
-    fn try_on(&mut self, track: &Track, times: &[Timestamp], seen: &Recommender) {
+    fn try_on(&mut self, track: &Track, times: &[Timestamp]) {
         // Whoever never has more in a window than the bucket holds finds it refilled in time.
         if u64::from(most(times, self.candidate.rate.period()).0) <= self.candidate.rate.count() {
             return;
         }
-        let refused = seen.trial.refused(times, self.algorithm);
+        let refused = refused(times, &self.algorithm);
         if refused == 0 {
             return;
         }

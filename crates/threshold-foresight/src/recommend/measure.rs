@@ -2,7 +2,10 @@
 
 use std::num::NonZeroU64;
 
-use threshold::{Algorithm, Key, ManualClock, MemoryStore, MemoryStoreError, Rate, Span, Step, Timestamp};
+use threshold::algorithm::{Concurrency, SlidingLog};
+use threshold::state::{Cell, Log, Permits};
+use threshold::transition::{States, apply_one};
+use threshold::{Action, Algorithm, Key, Rate, Span, Timestamp};
 
 /// The windows in which requests are counted.
 pub const WINDOWS: [Span; 4] = [Span::SECOND, Span::MINUTE, Span::HOUR, Span::DAY];
@@ -62,29 +65,57 @@ pub(super) fn burst(times: &[Timestamp]) -> u32 {
     (second * 600).checked_div(minute).unwrap_or(0)
 }
 
-/// Tries limits on subjects, one after the other, with the store that servers have.
-pub(super) struct Trial {
-    store: MemoryStore<ManualClock>,
-    clock: ManualClock,
+/// How many of the requests at `times`, all of one subject, the limit would refuse: by the transition that stores run.
+///
+/// There is no store around it. A store's time never goes back, and each subject begins anew.
+pub(super) fn refused(times: &[Timestamp], algorithm: &Algorithm) -> u64 {
+    let (key, mut cell) = (Key::from_raw(1, 1), Alone(Cell::EMPTY));
+    let refuses = |at: &&Timestamp| {
+        let pending = apply_one(&key, algorithm, Action::Consume(NonZeroU64::MIN), **at, &mut cell);
+        !pending.verdict(algorithm, **at).admitted()
+    };
+    times.iter().filter(refuses).count() as u64
 }
 
-impl Trial {
-    pub(super) fn new() -> Result<Self, MemoryStoreError> {
-        let clock = ManualClock::default();
-        let store = MemoryStore::builder().max_bytes(4 << 20).clock(clock.clone()).build()?;
-        Ok(Self { store, clock })
+/// The state of one key that is a bucket's or a window's.
+struct Alone(Cell);
+
+impl States for Alone {
+    fn cell(&mut self, _: &Key) -> Cell {
+        self.0
     }
 
-    /// How many of the requests at `times`, all of one subject, the limit would refuse.
-    pub(super) fn refused(&self, times: &[Timestamp], algorithm: Algorithm) -> u64 {
-        let key = Key::from_raw(1, 1);
-        self.store.reset_now(&[key]);
-        let step = Step::consume(key, algorithm, NonZeroU64::MIN);
-        let refuses = |at: &&Timestamp| {
-            self.clock.set(**at);
-            !self.store.apply_one_now(&step).1.admitted()
-        };
-        times.iter().filter(refuses).count() as u64
+    fn own_cell(&mut self, _: &Key) -> Option<&mut Cell> {
+        Some(&mut self.0)
+    }
+
+    fn set_cell(&mut self, _: &Key, cell: Cell, _: Timestamp) -> bool {
+        self.0 = cell;
+        true
+    }
+
+    fn restore_cell(&mut self, _: &Key, cell: Cell) {
+        self.0 = cell;
+    }
+
+    fn log(&mut self, _: &Key) -> Option<&mut Log> {
+        None
+    }
+
+    fn own_log(&mut self, _: &Key) -> Option<&mut Log> {
+        None
+    }
+
+    fn log_with_room(&mut self, _: &Key, _: &SlidingLog, _: Timestamp) -> Option<&mut Log> {
+        None
+    }
+
+    fn permits(&mut self, _: &Key) -> Option<&mut Permits> {
+        None
+    }
+
+    fn permits_with_room(&mut self, _: &Key, _: &Concurrency, _: Timestamp) -> Option<&mut Permits> {
+        None
     }
 }
 
@@ -151,10 +182,9 @@ mod tests {
 
     #[test]
     fn whoever_stays_within_a_limit_in_every_window_is_never_refused() {
-        let trial = Trial::new().expect("memory");
         let times = at(&[0, 10, 20, 60_000, 60_010, 60_020, 61_000]);
         let peak = u64::from(most(&times, Span::MINUTE).0);
-        let refused = |count| trial.refused(&times, bucket(count, Span::MINUTE).expect("a limit").1);
+        let refused = |count| refused(&times, &bucket(count, Span::MINUTE).expect("a limit").1);
         assert_eq!((refused(peak), refused(peak - 1) > 0), (0, true));
     }
 }

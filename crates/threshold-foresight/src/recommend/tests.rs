@@ -86,7 +86,7 @@ fn log(seed: u64) -> Vec<Line> {
 }
 
 fn recommend(log: &[Line], options: Options) -> Recommendation {
-    let mut recommender = Recommender::new(options).expect("memory");
+    let mut recommender = Recommender::new(options);
     log.iter().for_each(|line| recommender.see(&line.request()));
     recommender.finish()
 }
@@ -146,6 +146,43 @@ fn what_is_said_of_a_candidate_is_what_the_engine_does() {
         }
     }
     assert!(judged > 300, "{judged}");
+}
+
+/// Many who ask a few times and a few who ask often, some by day and some by night: those beyond the 99th of a hundred are
+/// refused, one after the other.
+fn uneven(seed: u64) -> Vec<Line> {
+    let (mut dice, start) = (Dice::new(seed), Timestamp::from_micros(1_772_409_600_000_000));
+    let mut all = Vec::new();
+    for person in 0..600_u32 {
+        let (often, pause) =
+            if person % 120 == 7 { (200 + dice.roll(900), 2_000) } else { (dice.roll(12), 40_000) };
+        let mut at = start.plus(Span::from_millis(dice.roll(80_000_000)));
+        for _ in 0..often {
+            at = at.plus(Span::from_millis(dice.roll(pause)));
+            let client = Ipv4Addr::from_bits(0x0a00_0000 + person).into();
+            all.push(Line { at, client, ..line(at, &mut dice) });
+        }
+    }
+    all.sort_by_key(|line| line.at);
+    plain(all)
+}
+
+#[test]
+fn each_subject_is_tried_on_its_own_times() {
+    let mut refused = 0;
+    for seed in 0..size(3, 60) {
+        let log = uneven(seed);
+        let recommendation = recommend(&log, Options::default());
+        for finding in recommendation.findings.iter().filter(|finding| finding.kind == SubjectKind::Address) {
+            for candidate in &finding.candidates {
+                let text = one_limit(finding.pattern.as_ref(), &candidate.rate);
+                let is = by_the_engine(&log, &text);
+                assert_eq!((candidate.requests_hit, candidate.subjects_hit), is, "seed {seed}\n{text}");
+                refused += u64::from(is.1 > 1);
+            }
+        }
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 /// Refusals of a bucket that starts full, with time in parts of a microsecond so that nothing is rounded.

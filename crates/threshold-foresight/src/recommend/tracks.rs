@@ -10,11 +10,10 @@ use siphasher::sip::SipHasher13;
 use threshold::Timestamp;
 
 use super::patterns::PatternId;
+use crate::request::short;
 
 /// What a subject takes beside its requests.
 const EACH: usize = 128;
-/// The longest name that is kept whole.
-const LONGEST: usize = 120;
 
 /// All that is kept of one kind of subjects.
 pub(super) struct Tracks {
@@ -118,11 +117,6 @@ fn hash(name: &str) -> u64 {
 
 const fn is_of(hash: u64, level: u32) -> bool {
     hash & ((1 << level) - 1) == 0
-}
-
-fn short(name: &str) -> &str {
-    let end = (0..=LONGEST.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
-    &name[..end.unwrap_or(0)]
 }
 
 /// Writes seven bits at a time, the lowest first; the eighth says that more follow.

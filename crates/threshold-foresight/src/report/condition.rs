@@ -103,6 +103,12 @@ impl Condition {
     }
 }
 
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl FromStr for Condition {
     type Err = ConditionError;
 
@@ -113,7 +119,8 @@ impl FromStr for Condition {
             text.split_once(sign).map(|(name, number)| (name.trim(), compare, number.trim()))
         });
         let Some((name, compare, number)) = parts else {
-            let what = format!("\"{text}\" compares nothing; write such as \"denied > 0.1%\"");
+            let what =
+                format!("\"{text}\" compares nothing; write such as \"denied > 0.1%\", with >, >=, < or <=");
             return Err(ConditionError(what));
         };
         let Some(figure) = FIGURES.into_iter().find(|figure| figure.name == name) else {

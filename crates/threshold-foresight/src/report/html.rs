@@ -142,12 +142,14 @@ fn time(report: &Report, page: &mut String) {
 }
 
 fn changed([denied, freed]: &[Changed; 2], page: &mut String) {
-    for (name, side) in [("Newly refused", denied), ("Newly let through", freed)] {
+    for (name, were, side) in
+        [("Newly refused", "were not", denied), ("Newly let through", "were refused", freed)]
+    {
         let Changed { subjects: number, ordinary, requests, most } = side;
         let (number, requests) = (grouped(*number), grouped(*requests));
         let _ = write!(
             page,
-            "<h3>{name}: {number} subjects, {requests} requests</h3><p>{} of them look like ordinary users.</p>",
+            "<h3>{name}: {requests} requests</h3><p>{number} subjects that {were} before, {} of them like ordinary users.</p>",
             grouped(*ordinary)
         );
         if !most.is_empty() {

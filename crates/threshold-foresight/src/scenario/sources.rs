@@ -52,7 +52,9 @@ impl Sources {
     pub(super) fn address(&self, number: u64, chosen: u64) -> IpAddr {
         // Neighbours in number are not neighbours on the network. An odd factor takes no two to the same place.
         let place = u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) & low(self.bits);
-        let bits = self.first | (place << self.within) | (u128::from(chosen) & low(self.within));
+        // With one network for all addresses there is but one place.
+        let place = place.checked_shl(self.within).unwrap_or(0);
+        let bits = self.first | place | (u128::from(chosen) & low(self.within));
         match self.is_v4 {
             true => Ipv4Addr::from_bits(bits as u32).into(),
             false => Ipv6Addr::from_bits(bits).into(),
@@ -80,6 +82,10 @@ mod tests {
             let all: HashSet<IpAddr> = (0..4_096).map(|number| sources.address(number, 0)).collect();
             assert_eq!((sources.room(), all.len()), (4_096, 4_096), "{network}");
             assert!((0..4_096).all(|number| around.contains(sources.address(number, u64::MAX))), "{network}");
+        }
+        for everything in ["0.0.0.0/0", "::/0"] {
+            let Ok(sources) = Sources::new(everything, Some(0)) else { panic!("{everything} is one") };
+            assert_eq!((sources.room(), sources.address(3, 7)), (1, sources.address(0, 7)));
         }
         assert!(matches!(Sources::new("10.0.0.0", None), Err(Wrong::Network)));
         assert!(matches!(Sources::new("10.0.0.0/33", None), Err(Wrong::Network)));

@@ -26,7 +26,7 @@ impl Agent {
         let Some(agent) = agent.filter(|agent| !agent.is_empty() && *agent != "-") else {
             return Self::None;
         };
-        if CRAWLERS.iter().any(|word| has(agent, word)) {
+        if is_crawler(agent) {
             return Self::Crawler;
         }
         match agent.starts_with("Mozilla/") || agent.starts_with("Opera/") {
@@ -47,10 +47,28 @@ impl Agent {
     }
 }
 
-/// Whether `text` has `word`, which is in small letters.
-fn has(text: &str, word: &str) -> bool {
-    text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+/// Whether one of [`CRAWLERS`] is in `text`. Few places begin with a letter that one of them begins with.
+fn is_crawler(text: &str) -> bool {
+    let text = text.as_bytes();
+    let begins = |place: &usize| FIRST[usize::from(text[*place])];
+    (0..text.len()).filter(begins).any(|place| CRAWLERS.iter().any(|word| starts(&text[place..], word)))
 }
+
+fn starts(text: &[u8], word: &str) -> bool {
+    text.get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// The letters that the words begin with, small and large.
+const FIRST: [bool; 256] = {
+    let (mut first, mut word) = ([false; 256], 0);
+    while word < CRAWLERS.len() {
+        let letter = CRAWLERS[word].as_bytes()[0];
+        first[letter as usize] = true;
+        first[letter.to_ascii_uppercase() as usize] = true;
+        word += 1;
+    }
+    first
+};
 
 #[cfg(test)]
 mod tests {
@@ -65,5 +83,18 @@ mod tests {
         assert_eq!(Agent::of(Some("curl/8.5.0")), Agent::Program);
         assert_eq!(Agent::of(Some("-")), Agent::None);
         assert_eq!(Agent::of(None), Agent::None);
+    }
+
+    #[test]
+    fn a_crawler_is_one_wherever_it_says_so() {
+        for word in CRAWLERS {
+            for text in
+                [word.to_owned(), word.to_uppercase(), format!("Mozilla/5.0 s{word}"), format!("{word}ä/1")]
+            {
+                assert_eq!(Agent::of(Some(&text)), Agent::Crawler, "{text}");
+            }
+            let (short, _) = word.split_at(word.len() - 1);
+            assert_eq!(Agent::of(Some(short)), Agent::Program, "{short}");
+        }
     }
 }

@@ -10,10 +10,10 @@ use threshold::identify::{Identity, address_key};
 use threshold::{Span, Timestamp};
 
 use super::agents::Agent;
-use super::{blocked_until, refused_by};
+use super::blocked_until;
 use crate::Request;
 use crate::replay::Judged;
-use crate::request::{name_network, name_user};
+use crate::request::{name_network, name_user, short};
 
 /// How many subjects are kept.
 const MOST: usize = 1 << 18;
@@ -27,10 +27,73 @@ pub struct Subjects {
     most: usize,
     /// Limits by their numbers, for the records.
     limits: Vec<&'static str>,
-    /// How many were let go, and how many of them met something.
-    let_go: (u64, u64),
+    /// Those that were let go.
+    gone: Census,
     /// How many of those that were let go had which peak.
     peaks: [u64; POWERS],
+}
+
+/// How many subjects there were, and what they met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// All of them.
+    pub seen: u64,
+    /// Those that were refused, by whom they seem to be: as [`Looks`].
+    pub denied: [u64; 3],
+    /// Those that were refused, and not by the policy that is compared with; and the other way round.
+    pub changed: [Part; 2],
+    /// Those that each limit refused, by its bit.
+    limits: Vec<Part>,
+}
+
+/// A part of all subjects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// How many.
+    pub subjects: u64,
+    /// How many of them seem to be ordinary.
+    pub ordinary: u64,
+}
+
+impl Census {
+    fn add(&mut self, record: &Record) {
+        self.seen += 1;
+        // Most met nothing, and nobody asks what those look like.
+        if record.denied == 0 && record.denied_before == 0 {
+            return;
+        }
+        let looks = record.looks().0;
+        let changed = [record.is_newly_denied(), record.is_newly_freed()];
+        for (part, _) in self.changed.iter_mut().zip(changed).filter(|(_, is)| *is) {
+            part.add(looks);
+        }
+        if record.denied == 0 {
+            return;
+        }
+        self.denied[looks as usize] += 1;
+        let mut bits = record.limits;
+        while bits != 0 {
+            let place = bits.trailing_zeros() as usize;
+            if self.limits.len() <= place {
+                self.limits.resize(place + 1, Part::default());
+            }
+            self.limits[place].add(looks);
+            bits &= bits - 1;
+        }
+    }
+
+    /// Those that were refused, whoever they seem to be.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.denied.iter().sum()
+    }
+}
+
+impl Part {
+    fn add(&mut self, looks: Looks) {
+        self.subjects += 1;
+        self.ordinary += u64::from(looks == Looks::Ordinary);
+    }
 }
 
 /// What a subject is.
@@ -105,7 +168,13 @@ impl Subjects {
     }
 
     fn with_room(most: usize) -> Self {
-        Self { table: HashTable::new(), most, limits: Vec::new(), let_go: (0, 0), peaks: [0; POWERS] }
+        Self {
+            table: HashTable::new(),
+            most,
+            limits: Vec::new(),
+            gone: Census::default(),
+            peaks: [0; POWERS],
+        }
     }
 
     /// The record of who sent `request`, with the request counted.
@@ -150,12 +219,11 @@ impl Subjects {
     }
 
     fn retain(&mut self, mut stays: impl FnMut(&Record) -> bool) {
-        let Self { table, let_go, peaks, .. } = self;
+        let Self { table, gone, peaks, .. } = self;
         table.retain(|record| {
             let stays = stays(record);
             if !stays {
-                let_go.0 += 1;
-                let_go.1 += u64::from(record.denied > 0);
+                gone.add(record);
                 peaks[power(record.peak)] += 1;
             }
             stays
@@ -188,12 +256,25 @@ impl Subjects {
             .map(|(_, name)| *name)
     }
 
-    /// How many there were, and how many of them were refused. Who came back after it was let go counts twice: `exact` is
-    /// true if nobody was.
+    /// How many there were, and what they met. Who came back after it was let go counts twice: see [`Subjects::exact`].
     #[must_use]
-    pub fn count(&self) -> (u64, u64, bool) {
-        let denied = self.table.iter().filter(|record| record.denied > 0).count() as u64;
-        (self.table.len() as u64 + self.let_go.0, denied + self.let_go.1, self.let_go.0 == 0)
+    pub fn census(&self) -> Census {
+        let mut census = self.gone.clone();
+        self.table.iter().for_each(|record| census.add(record));
+        census
+    }
+
+    /// True if nobody was let go.
+    #[must_use]
+    pub const fn exact(&self) -> bool {
+        self.gone.seen == 0
+    }
+
+    /// How many subjects `limit` refused, by `census`.
+    #[must_use]
+    pub fn refused_by(&self, limit: &str, census: &Census) -> Part {
+        let place = self.limits.iter().position(|known| *known == limit);
+        place.and_then(|place| census.limits.get(place)).copied().unwrap_or_default()
     }
 
     /// How many had a peak of 1, of 2 to 3, of 4 to 7 and so on requests in a minute.
@@ -235,7 +316,7 @@ fn user<'a>(identity: &'a Identity<'_>) -> Option<&'a str> {
 fn name(identity: &Identity<'_>, prefix: u8) -> String {
     let mut name = String::new();
     match user(identity) {
-        Some(user) => name_user(&mut name, user, identity.tenant.as_deref()),
+        Some(user) => name_user(&mut name, short(user), identity.tenant.as_deref().map(short)),
         None => name_network(&mut name, identity.client, prefix),
     }
     name
@@ -270,9 +351,11 @@ impl Record {
     fn come(&mut self, request: &Request<'_>) {
         self.requests = self.requests.saturating_add(1);
         self.seen.1 = request.at;
-        self.errors += u32::from(request.status.is_some_and(|status| (400..500).contains(&status)));
+        let failed = request.status.is_some_and(|status| (400..500).contains(&status));
+        self.errors = self.errors.saturating_add(failed.into());
         let minute = (request.at.as_micros() / Span::MINUTE.as_micros()) as u32;
-        self.minute = if self.minute.0 == minute { (minute, self.minute.1 + 1) } else { (minute, 1) };
+        self.minute =
+            if self.minute.0 == minute { (minute, self.minute.1.saturating_add(1)) } else { (minute, 1) };
         self.peak = self.peak.max(self.minute.1);
         // Looking takes its time, and few change their names: less and less often.
         if self.requests.is_power_of_two() {
@@ -283,27 +366,38 @@ impl Record {
     /// Counts what a request of it came to.
     pub(super) fn meet(&mut self, at: Timestamp, judged: &Judged<'_>, (denied_before, bit): (bool, u64)) {
         self.limits |= bit;
-        let ending = judged.decision.ending();
-        self.warned += u32::from(ending == Ending::Warned);
-        self.slowed += u32::from(ending == Ending::Delayed);
-        self.denied_before += u32::from(denied_before);
+        let ending = judged.ending();
+        let count = |count: &mut u32, is: bool| *count = count.saturating_add(is.into());
+        count(&mut self.warned, ending == Ending::Warned);
+        count(&mut self.slowed, ending == Ending::Delayed);
+        count(&mut self.denied_before, denied_before);
+        count(&mut self.denied, ending.is_refusal());
         self.banned |= judged.brought_ban || ending == Ending::Banned;
         if ending.is_refusal() {
-            self.denied += 1;
             self.first_denied.get_or_insert(at);
-            self.by = refused_by(judged.decision);
-            self.block(at, blocked_until(at, judged.decision));
+            self.by = judged.refused_by();
+            // A request may be refused for good, by what it asks for. A subject is if a list has it.
+            self.for_good |= ending == Ending::Listed;
+            self.block(at, blocked_until(at, judged));
         }
     }
 
-    fn block(&mut self, at: Timestamp, until: Option<Timestamp>) {
-        let Some(until) = until else {
-            self.for_good = true;
-            return;
-        };
+    fn block(&mut self, at: Timestamp, until: Timestamp) {
         let from = self.blocked_until.max(at);
         self.blocked = Span::from_micros(self.blocked.as_micros() + until.since(from).as_micros());
         self.blocked_until = self.blocked_until.max(until);
+    }
+
+    /// True if it is refused now and was not by the policy that is compared with.
+    #[must_use]
+    pub const fn is_newly_denied(&self) -> bool {
+        self.denied > 0 && self.denied_before == 0
+    }
+
+    /// True if it was refused by the policy that is compared with, and is not now.
+    #[must_use]
+    pub const fn is_newly_freed(&self) -> bool {
+        self.denied == 0 && self.denied_before > 0
     }
 
     /// Writes down what it is called.

@@ -85,6 +85,30 @@ fn one_line_of_another_age_does_not_take_the_clock_with_it() {
 }
 
 #[test]
+fn a_few_lines_of_another_age_do_not_take_the_clock_with_them_either() {
+    for (far, wild) in [("16/Nov/2099", 2), ("16/Nov/2093", 3), ("16/Dec/2026", 3), ("01/Jan/1970", 2)] {
+        for place in 1..=20 {
+            let mut lines: Vec<String> =
+                (0..24).map(|second| combined(&format!("10:00:{second:02}"), "/good")).collect();
+            (0..wild).for_each(|_| lines.insert(place, on(far, "/wild")));
+            let read = read(lines.concat());
+            assert_eq!(targets(&read), ["/good"; 24], "{far} at {place}");
+            assert_eq!((read.counts.out_of_time.count, read.counts.out_of_order.count), (wild, 0));
+        }
+    }
+    // A night goes by, and on the next day there is one wild time.
+    let night = ["/a", "/b", "/c", "/d", "/e"].map(|target| on("17/Nov/2026", target));
+    for place in 0..3 {
+        let mut lines: Vec<String> = (0..10).map(|_| combined("10:00:00", "/good")).collect();
+        lines.extend(night.clone());
+        lines.insert(10 + place, on("16/Nov/2080", "/wild"));
+        let read = read(lines.concat());
+        assert_eq!(targets(&read)[10..], ["/a", "/b", "/c", "/d", "/e"], "{place}");
+        assert_eq!((read.counts.out_of_time.count, read.counts.out_of_order.count), (1, 0));
+    }
+}
+
+#[test]
 fn days_without_traffic_are_days_without_traffic() {
     let lines = [
         combined("10:00:00", "/a"),

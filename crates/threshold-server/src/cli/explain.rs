@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values;
+use super::{Reading, values};
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -41,11 +41,13 @@ pub(crate) struct Explain {
     #[arg(long)]
     pub(crate) bytes: Option<u64>,
     /// A line of an access log, instead of all that.
-    #[arg(long, conflicts_with_all = ["target", "method", "address", "header", "host", "user", "tenant", "bytes"])]
+    #[arg(long, conflicts_with_all = ["target", "method", "address", "header", "host", "user", "tenant", "account", "bytes"])]
     pub(crate) line: Option<String>,
     /// A log that came before: what it leaves is what the request meets. May be repeated.
     #[arg(long, value_name = "LOG")]
     pub(crate) after: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
     /// So many requests like it came just before.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) times: u64,
@@ -66,7 +68,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 const HELP: &str = "\
 Every limit of the policy is told with its part: what was left of it before and after, or why it is not asked; then what
 the whole comes to, and when the request would pass. Nothing runs and nothing is changed: the counters begin empty, unless
---after or --times fills them.
+--after or --times fills them. After a log the request comes when the log ends, or later if its line says so; otherwise now.
 
 What a running server would say, with its own counters, is POST /api/admin/explain, and the dashboard's form.
 
@@ -80,4 +82,5 @@ Examples:
   threshold explain https://acorn.example/api/posts -X POST --user alice --times 10 --policy policy.toml
   threshold explain /login -X POST -H 'x-forwarded-for: 198.51.100.7' --address 10.0.0.1 --policy policy.toml
   threshold explain --line \"$(tail -1 access.log)\" --after access.log --policy policy.toml
+  threshold explain /api/report --after app.jsonl --fields time=ts,client=ip,target=url --policy policy.toml
   threshold explain /api/report --policy policy.toml --json | jq .considered";

@@ -28,6 +28,7 @@ standard error. Paths are brought together by their shape: numbers and names tha
 Exit codes:
   0  told
   2  the command was not understood, or something cannot be read
+  130  it was interrupted: what it told is about what was read until then
 
 Examples:
   threshold recommend access.log > proposed.toml

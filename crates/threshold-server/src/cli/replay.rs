@@ -64,20 +64,23 @@ where it recognises nobody, the user that the log names.
 
 Subjects are named as the log names them. Memory does not grow with the log.
 
-Conditions compare one of these with a number or a share (of requests, or of subjects):
+Conditions compare one of these by >, >=, < or <= with a number or a share (of requests, or of subjects):
   requests, warned, slowed, denied, banned, bans, denied-subjects, ordinary-denied-subjects,
   and with --against: new-denied, new-denied-subjects, new-denied-ordinary-subjects, new-freed, new-freed-subjects
+  (requests, whoever sent them; and subjects that the other policy refused nothing, or that this one refuses nothing any more)
 
 Exit codes:
   0  told
   1  a policy is broken
-  2  the command was not understood, or something cannot be read or written
+  2  the command was not understood, or something cannot be read or written, or there was no request to judge --fail-if by
   3  a condition of --fail-if holds
+  130  it was interrupted: what it told is about what was read until then
 
 Examples:
   threshold replay access.log --policy policy.toml
   threshold replay access.log.2.gz access.log.1 access.log --policy new.toml --against policy.toml
-  zcat -f access.log* | threshold replay - --policy policy.toml --html report.html
+  threshold replay /var/log/nginx/access.log* --policy policy.toml --html report.html
+  ssh web1 cat /var/log/nginx/access.log | threshold replay - --policy policy.toml
   threshold replay app.jsonl --format json --fields time=ts,client=ip,method=verb,target=url,user=sub --policy policy.toml
   threshold replay access.log --policy new.toml --against policy.toml \\
       --fail-if 'new-denied-ordinary-subjects > 0' --fail-if 'denied > 0.1%'        in CI

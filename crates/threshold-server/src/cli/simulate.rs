@@ -37,9 +37,10 @@ Exit codes:
   1  the policy or the scenario is broken
   2  the command was not understood, or something cannot be read or written
   3  something is not as expected, or a condition of --fail-if holds
+  130  it was interrupted: what it told is about what was played until then
 
 Examples:
-  threshold simulate examples/scenarios/stuffing.toml
+  threshold simulate examples/scenarios/credential-stuffing.toml
   threshold simulate scenario.toml --policy policy.toml --html report.html
   threshold simulate scenario.toml --policy new.toml --against policy.toml --seed 7
   threshold simulate scenario.toml --policy policy.toml --fail-if 'ordinary-denied-subjects > 0'      in CI";

@@ -11,8 +11,10 @@ use threshold_foresight::{Replay, Request};
 use super::replay::{Failed, each, open, open_line, tried};
 use crate::Ended;
 use crate::api;
-use crate::cli::{Explain, Reading};
+use crate::cli::Explain;
 use crate::output::{Output, Style, harmless, table};
+
+const UNREADABLE: &str = "the path cannot be read, so that nobody can tell which limits it is for";
 
 /// Explains a request.
 pub(crate) fn explain(asked: &Explain, output: &mut Output) -> Ended {
@@ -22,18 +24,17 @@ pub(crate) fn explain(asked: &Explain, output: &mut Output) -> Ended {
 fn explained(asked: &Explain, output: &mut Output) -> Result<Ended, Failed> {
     let (policy, mut replay) = tried(&asked.policy)?;
     let last = fill(asked, &mut replay, output)?;
-    let about = (asked, &policy);
     match &asked.line {
         Some(line) => {
-            let mut lines = open_line(line).map_err(Failed::Not)?;
+            let mut lines = open_line(line, &asked.reading).map_err(Failed::Not)?;
             let mut told = None;
             each(&mut lines, output, |request| {
                 let at = last.unwrap_or(request.at).max(request.at);
-                told.get_or_insert_with(|| ask(&mut replay, &Request { at, ..*request }, asked.times));
+                told.get_or_insert_with(|| (at, ask(&mut replay, &Request { at, ..*request }, asked.times)));
             })
             .map_err(Failed::Not)?;
             match told {
-                Some(told) => Ok(tell(about, told.as_ref(), output)),
+                Some((at, told)) => Ok(tell((asked, &policy, at), told.as_ref(), output)),
                 None => Err(Failed::Not(
                     "--line: this is no request; `threshold replay --help` names the formats".to_owned(),
                 )),
@@ -44,7 +45,7 @@ fn explained(asked: &Explain, output: &mut Output) -> Result<Ended, Failed> {
             let headers: Vec<(&str, &str)> =
                 asked.header.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let told = ask(&mut replay, &request(asked, at, &headers)?, asked.times);
-            Ok(tell(about, told.as_ref(), output))
+            Ok(tell((asked, &policy, at), told.as_ref(), output))
         }
     }
 }
@@ -55,13 +56,16 @@ fn fill(asked: &Explain, replay: &mut Replay, output: &mut Output) -> Result<Opt
         return Ok(None);
     }
     let mut last = None;
-    let reading = Reading { format: None, fields: None, strict: false };
-    let mut logs = open(&asked.after, &reading).map_err(Failed::Not)?;
+    let mut logs = open(&asked.after, &asked.reading).map_err(Failed::Not)?;
     each(&mut logs, output, |request| {
         let _ = replay.ask(request);
         last = Some(request.at);
     })
     .map_err(Failed::Not)?;
+    // Whoever wonders about the answer has to know what it stands on.
+    for line in logs.told().iter().chain(&logs.notes()) {
+        output.error(&harmless(&format!("note: {line}")));
+    }
     Ok(last)
 }
 
@@ -108,31 +112,35 @@ fn request<'a>(
     })
 }
 
-fn tell((asked, policy): (&Explain, &Policy), told: Option<&Explanation>, output: &mut Output) -> Ended {
+fn tell(
+    (asked, policy, at): (&Explain, &Policy, Timestamp),
+    told: Option<&Explanation>,
+    output: &mut Output,
+) -> Ended {
     let Some(told) = told else {
-        output.labelled(
-            Style::Error,
-            "refused",
-            "the path cannot be read, so nobody can tell which limits it is for",
-        );
+        output.labelled(Style::Error, "refused", UNREADABLE);
         return Ended::Broken;
     };
     let passes = told.refused.is_none() && told.passes == Retry::Now;
     match asked.json {
         true => output.line(&format!("{:#}", api::explained(told))),
-        false => text(&asked.policy, policy, told, output),
+        false => text((&asked.policy, policy, at), told, output),
     }
     if passes { Ended::Well } else { Ended::Broken }
 }
 
-fn text(file: &Path, policy: &Policy, told: &Explanation, output: &mut Output) {
+fn text((file, policy, at): (&Path, &Policy, Timestamp), told: &Explanation, output: &mut Output) {
     let (style, verdict) = match (&told.refused, told.passes) {
         _ if told.exempt => (Style::Good, "passes: the policy lists it as bound by nothing".to_owned()),
         (None, Retry::Now) => (Style::Good, "passes".to_owned()),
+        // Neither a list nor a limit: those have a part in it, or would be named.
+        (None, Retry::Never) if told.considered.is_empty() => {
+            (Style::Error, format!("refused: {UNREADABLE}"))
+        }
         (refused, passes) => (Style::Error, refused_as(refused.as_ref(), passes)),
     };
     let verdict = output.styled(style, &verdict);
-    output.line(&harmless(&format!("by {}:", file.display())));
+    output.line(&harmless(&format!("by {}, at {at}:", file.display())));
     output.line(&verdict);
     let routes = if told.routes.is_empty() { "none".to_owned() } else { told.routes.join(", ") };
     output.line(&harmless(&format!("routes: {routes}")));

@@ -13,8 +13,7 @@ pub(crate) fn recommend(asked: &Recommend, output: &mut Output) -> Ended {
 }
 
 fn recommended(asked: &Recommend, output: &mut Output) -> Result<Ended, Failed> {
-    let failed = |error| Failed::Not(format!("no memory for trying limits: {error}"));
-    let mut recommender = Recommender::new(Options::default()).map_err(failed)?;
+    let mut recommender = Recommender::new(Options::default());
     let mut logs = open(&asked.logs, &asked.reading).map_err(Failed::Not)?;
     each(&mut logs, output, |request| recommender.see(request)).map_err(Failed::Not)?;
     let told = recommender.finish();
@@ -26,7 +25,7 @@ fn recommended(asked: &Recommend, output: &mut Output) -> Result<Ended, Failed> 
     for line in logs.told().iter().chain(&logs.notes()) {
         output.error(&harmless(&format!("note: {line}")));
     }
-    Ok(Ended::Well)
+    Ok(if logs.is_whole() { Ended::Well } else { Ended::Interrupted })
 }
 
 /// One line for each limit that is proposed.

@@ -2,6 +2,7 @@
 
 mod logs;
 mod progress;
+mod stop;
 mod text;
 
 use std::path::Path;
@@ -18,8 +19,9 @@ use crate::cli::{self, Told};
 use crate::config::{self, PolicyFileError};
 use crate::output::{Output, Style};
 
-pub(super) use logs::{each, interruption, open, open_line};
+pub(super) use logs::{each, open, open_line};
 pub(super) use progress::Progress;
+pub(super) use stop::interruption;
 
 /// How many requests come between two looks at what counters take.
 const TURN: u64 = 8_192;
@@ -68,12 +70,7 @@ pub(super) fn tally_of(replay: &Replay) -> Tally {
 }
 
 fn replayed(asked: &cli::Replay, output: &mut Output) -> Result<Ended, Failed> {
-    if asked.against.is_none()
-        && let Some(condition) = asked.told.fail_if.iter().find(|condition| condition.compares())
-    {
-        let what = format!("--fail-if {condition:?} compares two policies; say --against FILE");
-        return Err(Failed::Not(what));
-    }
+    comparable(&asked.told, asked.against.is_some())?;
     let (_, mut replay) = tried(&asked.policy)?;
     let mut against = asked.against.as_deref().map(tried).transpose()?.map(|(_, replay)| replay);
     let mut tally = tally_of(&replay);
@@ -104,17 +101,24 @@ fn replayed(asked: &cli::Replay, output: &mut Output) -> Result<Ended, Failed> {
             most: asked.told.top,
         },
     );
-    tell(&report, &asked.told, output)
+    Ok(match tell(&report, &asked.told, output)? {
+        Ended::Well if !reading.is_whole() => Ended::Interrupted,
+        ended => ended,
+    })
+}
+
+/// Whether the conditions can be judged: those of two policies need two.
+pub(super) fn comparable(told: &Told, against: bool) -> Result<(), Failed> {
+    match told.fail_if.iter().find(|condition| condition.compares() && !against) {
+        Some(condition) => {
+            Err(Failed::Not(format!("--fail-if '{condition}' compares two policies; say --against FILE")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Tells a report as it is asked for.
 pub(super) fn tell(report: &Report, told: &Told, output: &mut Output) -> Result<Ended, Failed> {
-    if let Some(file) = &told.html {
-        std::fs::write(file, page(report)).map_err(|error| {
-            let what = format!("{}: the page cannot be written ({error})", file.display());
-            Failed::Not(format!("{what}; name a file in a folder that you may write to"))
-        })?;
-    }
     match told.json {
         true => output.line(&format!("{:#}", document(report))),
         false => text::tell(report, output),
@@ -123,6 +127,17 @@ pub(super) fn tell(report: &Report, told: &Told, output: &mut Output) -> Result<
     for held in told.fail_if.iter().filter_map(|condition| condition.holds(report)) {
         output.labelled(Style::Error, "failed", &held);
         ended = Ended::Warned;
+    }
+    // After all that was found out: that took long, and is not to be lost with the page.
+    if let Some(file) = &told.html {
+        std::fs::write(file, page(report)).map_err(|error| {
+            let what = format!("{}: the page cannot be written ({error})", file.display());
+            Failed::Not(format!("{what}; name a file in a folder that you may write to"))
+        })?;
+    }
+    if report.requests() == 0 && !told.fail_if.is_empty() && ended == Ended::Well {
+        let what = "there are no requests, so that no condition could hold; check the logs and their format";
+        return Err(Failed::Not(what.to_owned()));
     }
     Ok(ended)
 }

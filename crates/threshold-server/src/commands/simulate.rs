@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use threshold::StoreError;
 use threshold::engine::Rules;
 use threshold::policy::Policy;
+use threshold::{MemoryStats, StoreError};
 use threshold_foresight::replay::{Judged, Sanctions, secrets};
 use threshold_foresight::report::{Made, Report};
 use threshold_foresight::scenario::{Scenario, Sent};
 use threshold_foresight::{Nodes, Replay, Request, Tally};
 
 use super::check::broken;
-use super::replay::{Failed, Progress, interruption, tell};
+use super::replay::{Failed, Progress, comparable, interruption, tell};
 use crate::Ended;
 use crate::cli::Simulate;
 use crate::config;
@@ -20,6 +20,8 @@ use crate::output::{Output, Style};
 
 /// How many requests are decided before progress and interruption are looked at.
 const TURN: u64 = 1_024;
+/// How many come between two looks at what counters take.
+const MEMORY_TURN: u64 = 8_192;
 
 /// Plays a scenario and tells what came of it.
 pub(crate) fn simulate(asked: &Simulate, output: &mut Output) -> Ended {
@@ -81,6 +83,18 @@ impl<'p> Tried<'p> {
         }
     }
 
+    /// What its counters take. Those of several nodes are many and small, and nobody has to find room for them.
+    fn memory(&self) -> Vec<MemoryStats> {
+        match self {
+            Self::One(replay) => replay.memory().to_vec(),
+            Self::Many(_) => Vec::new(),
+        }
+    }
+
+    fn is_crowded(&self) -> bool {
+        matches!(self, Self::One(replay) if replay.is_crowded())
+    }
+
     fn notes(&self) -> Vec<String> {
         let Self::Many(nodes) = self else { return Vec::new() };
         let figures = nodes.figures();
@@ -98,6 +112,7 @@ impl<'p> Tried<'p> {
 }
 
 fn simulated(asked: &Simulate, scenario: &Scenario, output: &mut Output) -> Result<Ended, Failed> {
+    comparable(&asked.told, asked.against.is_some())?;
     let file = policy_file(asked, scenario)?;
     let policy = config::policy(&file).map_err(Failed::Policy)?;
     let before = asked.against.as_deref().map(config::policy).transpose().map_err(Failed::Policy)?;
@@ -108,44 +123,57 @@ fn simulated(asked: &Simulate, scenario: &Scenario, output: &mut Output) -> Resu
     };
     let mut tally = Tally::new(rules.routes().len(), rules.ipv6_prefix());
     let seed = asked.seed.unwrap_or_else(|| scenario.seed());
+    let (mut failed, mut number) = (None, 0_u64);
     let whole = play(scenario, seed, |sent| {
-        let before = against.as_mut().and_then(|against| against.ask(&sent.request).ok());
-        match tried.ask(&sent.request) {
-            Ok(judged) => {
+        let before = against.as_mut().map(|against| against.ask(&sent.request)).transpose();
+        match (tried.ask(&sent.request), before) {
+            (Ok(judged), Ok(before)) => {
                 tally.see(&sent.request, &judged, before.as_ref());
-                tally.see_actor(sent.actor, judged.decision.ending());
+                tally.see_actor(sent.actor, judged.ending());
             }
-            Err(_) => tally.turn_away(&sent.request, sent.actor),
+            (Err(error), _) | (_, Err(error)) => {
+                failed = Some(error);
+            }
         }
+        number += 1;
+        if number.is_multiple_of(MEMORY_TURN) {
+            tally.see_memory(&tried.memory());
+        }
+        failed.is_none()
     });
+    if let Some(error) = failed {
+        return Err(Failed::Not(format!("the scenario cannot be played on: {error}")));
+    }
     if !whole {
         output.error("interrupted: what follows is about what was played until then");
     }
-    if let Tried::One(replay) = &tried {
-        tally.see_memory(&replay.memory());
-    }
+    tally.see_memory(&tried.memory());
     let report = report(asked, scenario, &tally, (&tried, against.as_ref()), &file);
     let ended = tell(&report, &asked.told, output)?;
-    // What was interrupted came to nothing that could have been expected.
-    Ok(if !whole || as_expected(scenario, &tally, output) { ended } else { Ended::Warned })
+    Ok(match ended {
+        // What was interrupted came to nothing that could have been expected.
+        Ended::Well if !whole => Ended::Interrupted,
+        Ended::Well if !as_expected(scenario, &tally, output) => Ended::Warned,
+        ended => ended,
+    })
 }
 
-/// Has everybody send, and says how far that is. False if somebody interrupted it.
-fn play(scenario: &Scenario, seed: u64, mut visit: impl FnMut(&Sent<'_>)) -> bool {
+/// Has everybody send while `visit` wants more, and says how far that is. False if it did not come to its end.
+fn play(scenario: &Scenario, seed: u64, mut visit: impl FnMut(&Sent<'_>) -> bool) -> bool {
     let (stop, mut progress, mut number) = (interruption(), Progress::new(), 0_u64);
     let (begins, lasts) = (scenario.begins(), scenario.ends().since(scenario.begins()).as_micros() as f64);
     let mut play = scenario.play(seed);
     let mut whole = true;
     while let Some(sent) = play.next() {
-        visit(&sent);
+        whole = visit(&sent);
         number += 1;
         if number.is_multiple_of(TURN) {
             let part = sent.request.at.since(begins).as_micros() as f64 / lasts.max(1.0);
             progress.tell((number, "requests"), Some(part));
-            if stop.load(Ordering::Relaxed) {
-                whole = false;
-                break;
-            }
+            whole &= !stop.load(Ordering::Relaxed);
+        }
+        if !whole {
+            break;
         }
     }
     progress.end();
@@ -178,7 +206,7 @@ fn report(
         Made {
             rules: tried.rules(),
             sanctions: (tried.sanctions(), against.map(Tried::sanctions)),
-            crowded: false,
+            crowded: tried.is_crowded(),
             names: (name(file), asked.against.as_deref().map(name)),
             sources: vec![source],
             actors: scenario.actors().iter().map(|actor| actor.name().to_owned()).collect(),

@@ -3,18 +3,21 @@
 use std::fs::File;
 use std::io::{Cursor, stdin};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use threshold_foresight::Request;
 use threshold_foresight::logs::{Count, Logs, Options, Reason, Source};
 
 use super::progress::Progress;
+use super::stop::{Stoppable, Waiting, interruption};
 use crate::cli::Reading;
 use crate::output::Output;
 
 /// How many requests are decided before progress and interruption are looked at.
 const TURN: u64 = 1_024;
+
+/// So many lines with wild times are no accident.
+const MANY: u64 = 100;
 
 /// Logs that are read.
 pub(crate) struct Opened {
@@ -24,21 +27,27 @@ pub(crate) struct Opened {
 
 /// Opens files, and the standard input for `-`.
 pub(crate) fn open(files: &[PathBuf], reading: &Reading) -> Result<Opened, String> {
+    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+        return Err("the standard input, `-`, is named twice, and can be read once".to_owned());
+    }
     let sources = files.iter().map(|file| source(file)).collect::<Result<Vec<_>, _>>()?;
+    opened(sources, options(reading))
+}
+
+fn options(reading: &Reading) -> Options {
     let fields = reading.fields.clone().unwrap_or_default();
-    let options = Options { format: reading.format, fields, strict: reading.strict, ..Options::default() };
-    opened(sources, options)
+    Options { format: reading.format, fields, strict: reading.strict, ..Options::default() }
 }
 
 /// One line of a log.
-pub(crate) fn open_line(line: &str) -> Result<Opened, String> {
+pub(crate) fn open_line(line: &str, reading: &Reading) -> Result<Opened, String> {
     let bytes = line.as_bytes().to_vec();
     let source = Source {
         name: "--line".to_owned(),
         bytes: Some(bytes.len() as u64),
         read: Box::new(Cursor::new(bytes)),
     };
-    opened(vec![source], Options { strict: true, ..Options::default() })
+    opened(vec![source], Options { strict: true, ..options(reading) })
 }
 
 fn opened(sources: Vec<Source>, options: Options) -> Result<Opened, String> {
@@ -48,7 +57,8 @@ fn opened(sources: Vec<Source>, options: Options) -> Result<Opened, String> {
 
 fn source(file: &Path) -> Result<Source, String> {
     if file.as_os_str() == "-" {
-        return Ok(Source { name: "-".to_owned(), bytes: None, read: Box::new(stdin()) });
+        let read = Box::new(Waiting::new(stdin()));
+        return Ok(Source { name: "-".to_owned(), bytes: None, read });
     }
     let name = file.display().to_string();
     let failed = |error| format!("{name}: the log cannot be read ({error}); check the path");
@@ -57,8 +67,10 @@ fn source(file: &Path) -> Result<Source, String> {
     if about.is_dir() {
         return Err(format!("{name}: this is a folder; name the logs in it, such as {name}/access.log*"));
     }
-    let bytes = about.is_file().then_some(about.len());
-    Ok(Source { name, bytes, read: Box::new(read) })
+    if !about.is_file() {
+        return Ok(Source { name, bytes: None, read: Box::new(Waiting::new(read)) });
+    }
+    Ok(Source { name, bytes: Some(about.len()), read: Box::new(Stoppable { read, stop: interruption() }) })
 }
 
 /// Has `visit` see every request, and says how far that is. Ends when somebody interrupts it.
@@ -86,24 +98,12 @@ pub(crate) fn each(
         }
     };
     progress.end();
+    // Whoever gives the bytes may have been the first to notice, and ended them.
+    opened.interrupted |= stop.load(Ordering::Relaxed);
     if opened.interrupted {
         output.error("interrupted: what follows is about what was read until then");
     }
     ended
-}
-
-/// True once somebody presses Ctrl-C. Where that cannot be heard, it ends the program as ever.
-pub(crate) fn interruption() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&stop);
-    let listen = move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-            heard.store(true, Ordering::Relaxed);
-        }
-    };
-    let _ = std::thread::Builder::new().name("interruption".to_owned()).spawn(listen);
-    stop
 }
 
 impl Opened {
@@ -115,6 +115,11 @@ impl Opened {
             whole += source.size?;
         }
         (whole > 0).then(|| read as f64 / whole as f64)
+    }
+
+    /// True if nobody interrupted the reading.
+    pub(crate) const fn is_whole(&self) -> bool {
+        !self.interrupted
     }
 
     /// What was read, a line for each source.
@@ -149,6 +154,12 @@ impl Opened {
         note("requests are older than one before them, and taken as no older", &counts.out_of_order);
         note("logs end early, because their archives are damaged", &counts.damaged);
         note("lines are left out for a time far from that of their neighbours", &counts.out_of_time);
+        if counts.out_of_time.count > MANY {
+            notes.push(
+                "logs that were put together in another order than that of time? name them one by one: they are put in order"
+                    .to_owned(),
+            );
+        }
         notes
     }
 }

@@ -9,6 +9,8 @@ const QUICK: Span = Span::from_millis(250);
 const SLOW: Span = Span::from_secs(10);
 /// Nobody has to be told of what is over before this.
 const SHORT: Span = Span::from_secs(2);
+/// How long the bar is.
+const BAR: u32 = 16;
 
 /// Tells how far a reading is.
 pub(crate) struct Progress {
@@ -47,7 +49,11 @@ impl Progress {
         let text = format!("{lines} {what}, {rate:.0} a second, {far}");
         let mut stderr = stderr();
         let _ = match self.terminal {
-            true => write!(stderr, "\r\u{1b}[2K{text}").and_then(|()| stderr.flush()),
+            // On a narrow terminal the end is cut off: what went on in a second line would stay there.
+            true => {
+                write!(stderr, "\r\u{1b}[2K\u{1b}[?7l{}{text}\u{1b}[?7h", part.map(bar).unwrap_or_default())
+                    .and_then(|()| stderr.flush())
+            }
             false => writeln!(stderr, "{text}"),
         };
         self.stands = self.terminal;
@@ -58,5 +64,26 @@ impl Progress {
         if std::mem::take(&mut self.stands) {
             let _ = write!(stderr(), "\r\u{1b}[2K");
         }
+    }
+}
+
+/// How far it is, for the eye.
+fn bar(part: f64) -> String {
+    let done = (part.clamp(0.0, 1.0) * f64::from(BAR)) as usize;
+    format!("{}{} ", "█".repeat(done), "░".repeat(BAR as usize - done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_always_as_long() {
+        for (part, expected) in
+            [(0.0, "░░░░░░░░░░░░░░░░ "), (0.5, "████████░░░░░░░░ "), (7.0, "████████████████ ")]
+        {
+            assert_eq!(bar(part), expected);
+        }
+        assert_eq!(bar(f64::NAN), bar(0.0));
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn tell(report: &Report, output: &mut Output) {
         counts(title, rows, output);
     }
     if let Some([denied, freed]) = &report.changed {
-        changed("newly denied", denied, output);
-        changed("newly let through", freed, output);
+        changed("newly denied", "were not before", denied, output);
+        changed("newly let through", "were denied before", freed, output);
     }
     hit(report, output);
     cost(report, output);
@@ -152,10 +152,10 @@ fn counts(title: &'static str, rows: &[(String, Counts)], output: &mut Output) {
     }
 }
 
-fn changed(title: &str, side: &Changed, output: &mut Output) {
+fn changed(title: &str, were: &str, side: &Changed, output: &mut Output) {
     let about = format!(
-        "{title}: {} subjects ({} ordinary), {} requests",
-        side.subjects, side.ordinary, side.requests
+        "{title}: {} requests; {} subjects that {were} ({} ordinary)",
+        side.requests, side.subjects, side.ordinary
     );
     heading(&about, output);
     subjects(&side.most, output);
