@@ -10,7 +10,7 @@ use http_body_util::Full;
 use threshold::{MemoryStore, RateLimiter};
 use threshold_http::Answer;
 
-use super::tokens::{Caller, Scope, TokenChange, Tokens};
+use super::tokens::{Caller, Made, Scope, TokenChange, Tokens};
 use crate::keys::bearer_of;
 
 /// How many wrong tokens an address may show, and how often a token may be used.
@@ -74,6 +74,11 @@ impl Guard {
             return is_from_here(headers, &[]);
         }
         self.admit(peer, headers, Scope::Read).map(drop)
+    }
+
+    /// Makes a token where there is none, to be shown once.
+    pub(super) fn first_token(&self) -> Option<Made> {
+        self.tokens.make_first()
     }
 
     /// Which tokens were made and revoked since the last time this was asked.
@@ -195,7 +200,8 @@ mod tests {
     #[test]
     fn this_machine_may_look_without_a_token_and_others_may_not() {
         let folder = threshold_testkit::folder::Folder::new();
-        let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
+        let tokens = Tokens::open(folder.path(), None).unwrap();
+        let made = tokens.make_first();
         let guard = Guard::new(tokens).unwrap();
         let mut headers = HeaderMap::new();
         let (near, far) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));

@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::answer::answer;
 use super::guard::Guard;
-use super::tokens::{TokenChange, Tokens};
+use super::tokens::{Made, TokenChange, Tokens};
 use super::{Admin, Noted};
 use crate::health::Health;
 use crate::workers::{self, Workers, told};
@@ -78,6 +78,11 @@ impl Listener {
     /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Makes a token where there is none. It can be shown once, so this comes when nothing can fail any more.
+    pub(crate) fn first_token(&self) -> Option<Made> {
+        self.shared.guard.first_token()
     }
 
     /// Has operators work on `admin` from now on.

@@ -16,6 +16,24 @@ async fn the_first_token_is_shown_once_and_kept_as_a_hash() {
     assert_eq!(said.matches(token).count(), 1);
 }
 
+/// A port that is taken is the most usual mistake of a first start.
+#[test]
+fn a_start_that_fails_makes_no_token_that_nobody_saw() {
+    let folder = threshold_testkit::folder::Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gateway = taken.local_addr().unwrap().to_string();
+    let arguments = ["serve", "--api", "off", "--resp", "off", "--rls", "off", "--admin", "127.0.0.1:0"];
+    let failed = std::process::Command::new(env!("CARGO_BIN_EXE_threshold"))
+        .current_dir(folder.path())
+        .env_remove("THRESHOLD_ADMIN_TOKEN")
+        .args(arguments)
+        .args(["--gateway", &gateway])
+        .output()
+        .unwrap();
+    assert_eq!(failed.status.code(), Some(2), "{}", String::from_utf8_lossy(&failed.stderr));
+    assert!(!folder.path().join("threshold-data/admin-tokens.json").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_work_until_they_are_revoked_and_sign_what_they_change() {
     let operated = Operated::start(POLICY);
