@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use threshold::{MemoryStore, RateLimiter};
 use threshold_http::Answer;
+use tokio::sync::watch;
 
 use super::tokens::{Caller, Made, Scope, TokenChange, Tokens};
 use crate::keys::bearer_of;
@@ -24,6 +25,8 @@ pub(super) struct Guard {
     tokens: Tokens,
     wrong: RateLimiter<MemoryStore>,
     calls: RateLimiter<MemoryStore>,
+    /// Told when tokens were made or revoked.
+    changed: watch::Sender<()>,
 }
 
 /// What is told to who is kept out.
@@ -38,7 +41,8 @@ impl Guard {
             let built = RateLimiter::builder(id).rate(rate).store(store.clone()).build();
             built.map_err(|error| failed(error.to_string()))
         };
-        Ok(Self { tokens, wrong: limiter("admin-wrong", WRONG)?, calls: limiter("admin-calls", CALLS)? })
+        let (wrong, calls) = (limiter("admin-wrong", WRONG)?, limiter("admin-calls", CALLS)?);
+        Ok(Self { tokens, wrong, calls, changed: watch::Sender::new(()) })
     }
 
     /// Who asks, if it may do what needs `scope`.
@@ -83,7 +87,21 @@ impl Guard {
 
     /// Which tokens were made and revoked since the last time this was asked.
     pub(super) fn token_changes(&self) -> Vec<TokenChange> {
-        self.tokens.changes()
+        let changes = self.tokens.changes();
+        if !changes.is_empty() {
+            self.changed.send_replace(());
+        }
+        changes
+    }
+
+    /// Says when tokens were made or revoked.
+    pub(super) fn watch(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether `caller`, who was let in, still would be.
+    pub(super) fn knows(&self, caller: &Caller) -> bool {
+        self.tokens.knows(caller)
     }
 
     fn refuse_wrong(&self, peer: IpAddr) -> Refused {

@@ -34,6 +34,13 @@ impl Listener {
         }
     }
 
+    /// Reads until the server hangs up.
+    pub(crate) fn ends(&mut self) {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).unwrap_or_else(|error| panic!("{error} after\n{}", self.1));
+        self.1.push_str(&String::from_utf8_lossy(&rest));
+    }
+
     /// The documents of all events that came.
     pub(crate) fn documents(&self) -> Vec<serde_json::Value> {
         let lines = self.1.lines().filter_map(|line| line.strip_prefix("data: "));
