@@ -52,8 +52,8 @@ pub(crate) struct App {
     pub(crate) rls: Option<Rls>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
-    /// The policy, as operators see it.
-    pub(crate) policy: Arc<PolicyDesk>,
+    /// What operators work on.
+    pub(crate) desk: Arc<Admin>,
     archive: Option<Archive>,
     pub(crate) alerts: Alerts,
     admin: Option<admin::Listener>,
@@ -137,10 +137,9 @@ impl App {
         let surfaces = Surfaces { new_token: first_token(admin.as_ref(), &log), ..surfaces };
         health.policy();
         health.started();
-        let policy = Arc::clone(&desk.policy);
         #[rustfmt::skip]
         let app = Self {
-            engine, gateway, api, resp, rls, health, log, policy, archive, alerts, admin, upstream, surfaces,
+            engine, gateway, api, resp, rls, health, log, desk, archive, alerts, admin, upstream, surfaces,
         };
         Ok((app, asked))
     }

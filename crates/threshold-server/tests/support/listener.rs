@@ -34,11 +34,9 @@ impl Listener {
         }
     }
 
-    /// Reads until the server hangs up.
+    /// Reads until there is nothing more to come: the last chunk is empty.
     pub(crate) fn ends(&mut self) {
-        let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).unwrap_or_else(|error| panic!("{error} after\n{}", self.1));
-        self.1.push_str(&String::from_utf8_lossy(&rest));
+        self.hears("\r\n0\r\n\r\n");
     }
 
     /// The documents of all events that came.
