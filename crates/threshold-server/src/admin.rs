@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `serve` | connections |
+//! | `serve`, `seats` | connections, and who has to go when there are too many |
 //! | `answer`, `routes` | what can be asked, by whom, and what is told when it makes no sense |
 //! | `guard` | who is let in: hosts, origins, tokens, and how often |
 //! | `tokens` | the file of tokens |
@@ -35,6 +35,7 @@ mod policy;
 mod records;
 mod routes;
 mod sanctions;
+mod seats;
 mod serve;
 mod status;
 mod subjects;

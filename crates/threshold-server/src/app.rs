@@ -52,8 +52,8 @@ pub(crate) struct App {
     pub(crate) rls: Option<Rls>,
     pub(crate) health: Arc<Health>,
     pub(crate) log: Arc<Log>,
-    /// The policy, as operators see it.
-    pub(crate) policy: Arc<PolicyDesk>,
+    /// What operators work on.
+    pub(crate) desk: Arc<Admin>,
     archive: Option<Archive>,
     pub(crate) alerts: Alerts,
     admin: Option<admin::Listener>,
@@ -85,10 +85,7 @@ impl App {
     ) -> Result<(Self, mpsc::Receiver<Reload>), String> {
         let (log, health) =
             (Arc::new(Log::new(config.debug).quiet(config.quiet)), Arc::new(Health::default()));
-        let (admin, new_token) = match config.admin {
-            Some(address) => start_admin(address, config, (&log, &health))?,
-            None => (None, None),
-        };
+        let admin = config.admin.map(|address| start_admin(address, config, &health)).transpose()?;
         let archive = config.archive.clone().map(|settings| Archive::start(settings, &log, &health));
         let archive = archive.transpose()?;
         let watching = Watching::new(&log, archive.as_ref(), config.remember);
@@ -131,17 +128,18 @@ impl App {
             resp: resp.as_ref().map(Resp::address),
             rls: rls.as_ref().map(Rls::address),
             admin: admin.as_ref().map(admin::Listener::address),
-            new_token,
+            new_token: None,
             demo,
         };
         let gateway = gateway.map(|(gateway, _)| gateway);
         let alerts = start_alerts(config, &metrics, &log)?;
+        // A start that failed would have made one that nobody has seen.
+        let surfaces = Surfaces { new_token: first_token(admin.as_ref(), &log), ..surfaces };
         health.policy();
         health.started();
-        let policy = Arc::clone(&desk.policy);
         #[rustfmt::skip]
         let app = Self {
-            engine, gateway, api, resp, rls, health, log, policy, archive, alerts, admin, upstream, surfaces,
+            engine, gateway, api, resp, rls, health, log, desk, archive, alerts, admin, upstream, surfaces,
         };
         Ok((app, asked))
     }
@@ -213,19 +211,24 @@ impl App {
     }
 }
 
-/// Starts the admin listener, which tells from now on how the server is; with the token that was made for it, if one was.
+/// Starts the admin listener, which tells from now on how the server is.
 fn start_admin(
     address: SocketAddr,
     config: &ServerConfig,
-    (log, health): (&Log, &Arc<Health>),
-) -> Result<(Option<admin::Listener>, Option<String>), String> {
+    health: &Arc<Health>,
+) -> Result<admin::Listener, String> {
     let environment = config::admin_token();
-    let (tokens, made) = Tokens::open(&config.settings.data_dir, environment.as_deref())?;
-    if let Some(what) = made.as_ref().and_then(|made| made.unkept.as_ref()) {
+    let tokens = Tokens::open(&config.settings.data_dir, environment.as_deref())?;
+    admin::Listener::start(bind("admin", address)?, health, tokens)
+}
+
+/// The token of administrators, if there was none and one was made now.
+fn first_token(admin: Option<&admin::Listener>, log: &Log) -> Option<String> {
+    let made = admin?.first_token()?;
+    if let Some(what) = &made.unkept {
         log.warning(&format!("{what}; until then each start makes another token"));
     }
-    let listener = admin::Listener::start(bind("admin", address)?, health, tokens)?;
-    Ok((Some(listener), made.map(|made| made.token)))
+    Some(made.token)
 }
 
 /// What operators work on, and what they ask the main loop for.

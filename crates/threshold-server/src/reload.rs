@@ -125,8 +125,13 @@ impl Reloader {
                 // Who asked may have gone.
                 Told::Asked(reply) => drop(reply.send(self.reload(app).await)),
                 Told::Look if !changed => {}
-                // What is wrong with it is in the log.
-                Told::Look | Told::HungUp => drop(self.reload(app).await),
+                Told::Look | Told::HungUp => {
+                    let before = app.desk.policy.current();
+                    // What is wrong with it is in the log.
+                    if self.reload(app).await.is_ok() {
+                        app.desk.took_over(&before).await;
+                    }
+                }
             }
         }
     }
@@ -139,7 +144,7 @@ impl Reloader {
         match read.and_then(|read| put_in_force(app, read)) {
             Ok(policy) => {
                 app.health.policy();
-                app.policy.changed(&policy, self.text());
+                app.desk.policy.changed(&policy, self.text());
                 app.log.info(&format!("policy reloaded: {} limits", policy.limit.len()));
                 let fixed = Fixed::of(&policy);
                 if fixed != self.fixed {
@@ -152,6 +157,7 @@ impl Reloader {
             }
             Err(problems) => {
                 app.health.refused();
+                app.desk.policy.refused(self.text());
                 problems.iter().for_each(|problem| app.log.error(problem));
                 app.log.error("policy refused: the last good one stays in force");
                 Err(problems)

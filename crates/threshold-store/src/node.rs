@@ -6,7 +6,7 @@
 //! | `seen` | what the store said of each key last |
 //! | `without`, `debts` | how a node goes on when its store is gone, and what it tells the store afterwards |
 //! | `cache` | the second store: refusals for other nodes, counters when the first is gone |
-//! | `component`, `breaker` | whether a store is asked at all |
+//! | `component`, `breaker`, `probe` | whether a store is asked at all, and when it is tried again |
 //!
 //! [`NodeStore`] is a store again: [`apply`](Store::apply) below is the whole path of a batch. Which way a step goes is
 //! the step's own [`Sharing`](threshold_core::Sharing).
@@ -19,6 +19,7 @@ mod keys;
 mod lease;
 mod leases;
 mod mixed;
+mod probe;
 mod seen;
 mod without;
 
@@ -336,6 +337,7 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
 
     async fn sweep(&self, budget: usize) -> Result<Swept, StoreError> {
         self.leases.sweep(self.clock.now());
+        self.probe().await;
         self.tend_cache(budget).await;
         self.shares.sweep_now(budget);
         let (local, swept) = (self.local.sweep_now(budget), self.store.inner().sweep(budget).await?);

@@ -9,6 +9,7 @@ use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Consistency, Health, Key, ManualClock, OnFailure, Outcome,
     PermitId, Sharing, Source, Span, Step, Store, StoreError, StoreErrorKind, Swept, Timestamp,
 };
+use threshold_store::node::Strategy;
 use threshold_store::{MemoryStore, NodeSettings, NodeStore};
 
 type Memory = MemoryStore<ManualClock>;
@@ -107,6 +108,24 @@ async fn a_reset_passes_every_nodes_memory_of_refusals_within_a_second() {
     clock.advance(Span::TICK);
     let after = nodes[0].apply(&batch).await.unwrap();
     assert_eq!((after.admitted(), after.source), (true, Source::Exact));
+}
+
+/// At night nothing is asked, and an operator waits for the store to be well.
+#[tokio::test]
+async fn a_store_that_is_back_is_found_without_a_decision() {
+    let World { clock, far, nodes } = world(1);
+    far.gone.store(true, Ordering::Relaxed);
+    for _ in 0..5 {
+        let _ = nodes[0].apply(&bucket("5/day", 1)).await;
+    }
+    assert_eq!(nodes[0].strategy(), Strategy::MemoryOnly);
+    clock.advance(Span::SECOND);
+    let _ = nodes[0].sweep(0).await;
+    assert_eq!(nodes[0].strategy(), Strategy::MemoryOnly, "it is still gone");
+    far.gone.store(false, Ordering::Relaxed);
+    clock.advance(Span::SECOND);
+    nodes[0].sweep(0).await.unwrap();
+    assert_eq!(nodes[0].strategy(), Strategy::Full);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use super::call::{Call, Params, decoded};
 use super::events;
 use super::guard::is_from_here;
 use super::routes::{self, Found, Verb};
+use super::seats::Seat;
 use super::serve::Shared;
 use crate::api::read;
 use crate::dashboard;
@@ -27,8 +28,20 @@ pub(super) type Answered = Response<Full<Bytes>>;
 /// The body of an answer: all of it, or what comes with time.
 pub(super) type Body = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
 
+/// Who asks: from where, and on which connection.
+pub(super) struct Visitor {
+    pub(super) peer: IpAddr,
+    pub(super) seat: Arc<Seat>,
+}
+
 /// Answers one question.
-pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn answer(
+    shared: &Arc<Shared>,
+    visitor: &Visitor,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    visitor.seat.touch();
+    let peer = visitor.peer;
     let answered = match request.uri().path() {
         // Whoever looks after the server asks these without a token.
         "/livez" => looked(request.method(), || (StatusCode::OK, json!({ "status": "ok" }))),
@@ -40,7 +53,7 @@ pub(super) async fn answer(shared: &Shared, peer: IpAddr, request: Request<Incom
         "/metrics" => metrics(shared, peer, &request),
         path => match dashboard::page(request.method(), path) {
             Some(page) => page,
-            None => return asked(shared, peer, request).await,
+            None => return asked(shared, visitor, request).await,
         },
     };
     answered.map(Either::Left)
@@ -75,17 +88,21 @@ fn looked(method: &Method, look: impl FnOnce() -> (StatusCode, Json)) -> Answere
     }
 }
 
-async fn asked(shared: &Shared, peer: IpAddr, request: Request<Incoming>) -> Response<Body> {
-    match understood(shared, peer, request).await {
-        Ok((Verb::Events, call)) => match events::events(&call) {
+async fn asked(shared: &Arc<Shared>, visitor: &Visitor, request: Request<Incoming>) -> Response<Body> {
+    let (verb, call) = match understood(shared, visitor.peer, request).await {
+        Ok(understood) => understood,
+        Err(answered) => return answered.map(Either::Left),
+    };
+    let busy = visitor.seat.work();
+    match verb {
+        Verb::Events => match events::events(&call, shared, busy) {
             Ok(answered) => answered.map(Either::Right),
             Err(answer) => answer.into_response().map(Either::Left),
         },
-        Ok((verb, call)) => match routes::serve(verb, &call).await {
+        verb => match routes::serve(verb, &call).await {
             Ok(told) => document(StatusCode::OK, &told).map(Either::Left),
             Err(answer) => answer.into_response().map(Either::Left),
         },
-        Err(answered) => answered.map(Either::Left),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What happens, as it happens: server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,8 +13,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use threshold_http::Answer;
+use tokio::sync::watch;
 
 use super::call::Call;
+use super::seats::Busy;
+use super::serve::Shared;
+use super::tokens::Caller;
 use crate::live::{Heard, Listening, Wanted};
 
 /// How often something is sent where nothing happens, so that whoever stands between does not hang up.
@@ -32,17 +37,36 @@ const FIELDS: [&str; 10] = [
     "tenant",
 ];
 
-/// Answers with what happens from now on, for as long as somebody reads it.
-pub(super) fn events(call: &Call) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Box<Answer>> {
+/// Somebody who is told what happens.
+struct Ear {
+    listening: Listening,
+    shared: Arc<Shared>,
+    caller: Caller,
+    /// Told when the token may be another's, or nobody's.
+    tokens: watch::Receiver<()>,
+    /// It keeps its connection.
+    _busy: Busy,
+}
+
+/// Answers with what happens from now on, for as long as somebody reads it whose token is good.
+pub(super) fn events(
+    call: &Call,
+    shared: &Arc<Shared>,
+    busy: Busy,
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Box<Answer>> {
     let wanted = wanted(call)?;
     let Some(listening) = call.admin.live.listen(wanted) else {
         let detail = "too many listen already; end one of them";
         return Err(Box::new(Answer::new(StatusCode::TOO_MANY_REQUESTS, "too_many_listeners", detail)));
     };
+    let (mut tokens, caller) = (shared.guard.watch(), call.caller.clone());
+    // It may have been revoked since it was shown.
+    tokens.mark_changed();
+    let ear = Ear { listening, shared: Arc::clone(shared), caller, tokens, _busy: busy };
     let first = stream::once(async { Ok(Frame::data(Bytes::from_static(b"retry: 1000\n: listening\n\n"))) });
-    let rest = stream::unfold(listening, |mut listening| async move {
-        let told = next(&mut listening).await?;
-        Some((Ok(Frame::data(told)), listening))
+    let rest = stream::unfold(ear, |mut ear| async move {
+        let told = ear.next().await?;
+        Some((Ok(Frame::data(told)), ear))
     });
     let body = StreamBody::new(stream::StreamExt::chain(first, rest)).boxed_unsync();
     let mut response = Response::new(body);
@@ -61,14 +85,21 @@ fn wanted(call: &Call) -> Result<Wanted, Box<Answer>> {
     Ok(Wanted { names, fields: FIELDS.iter().filter_map(given).collect() })
 }
 
-/// The next event as it is sent; none when the server ends.
-async fn next(listening: &mut Listening) -> Option<Bytes> {
-    let Ok(heard) = tokio::time::timeout(QUIET, listening.next()).await else {
-        return Some(Bytes::from_static(b": nothing yet\n\n"));
-    };
-    // One line each: nothing in JSON breaks it.
-    Some(Bytes::from(match heard? {
-        Heard::Told(told) => format!("event: {}\ndata: {}\n\n", told.name, told.json),
-        Heard::Missed(missed) => format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n"),
-    }))
+impl Ear {
+    /// The next event as it is sent; none when the server ends, or when the token was revoked.
+    async fn next(&mut self) -> Option<Bytes> {
+        let heard = loop {
+            tokio::select! {
+                biased;
+                _ = self.tokens.changed() => if !self.shared.guard.knows(&self.caller) { return None },
+                heard = tokio::time::timeout(QUIET, self.listening.next()) => break heard,
+            }
+        };
+        let Ok(heard) = heard else { return Some(Bytes::from_static(b": nothing yet\n\n")) };
+        // One line each: nothing in JSON breaks it.
+        Some(Bytes::from(match heard? {
+            Heard::Told(told) => format!("event: {}\ndata: {}\n\n", told.name, told.json),
+            Heard::Missed(missed) => format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n"),
+        }))
+    }
 }

@@ -9,8 +9,9 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use threshold::{MemoryStore, RateLimiter};
 use threshold_http::Answer;
+use tokio::sync::watch;
 
-use super::tokens::{Caller, Scope, TokenChange, Tokens};
+use super::tokens::{Caller, Made, Scope, TokenChange, Tokens};
 use crate::keys::bearer_of;
 
 /// How many wrong tokens an address may show, and how often a token may be used.
@@ -24,6 +25,8 @@ pub(super) struct Guard {
     tokens: Tokens,
     wrong: RateLimiter<MemoryStore>,
     calls: RateLimiter<MemoryStore>,
+    /// Told when tokens were made or revoked.
+    changed: watch::Sender<()>,
 }
 
 /// What is told to who is kept out.
@@ -38,7 +41,8 @@ impl Guard {
             let built = RateLimiter::builder(id).rate(rate).store(store.clone()).build();
             built.map_err(|error| failed(error.to_string()))
         };
-        Ok(Self { tokens, wrong: limiter("admin-wrong", WRONG)?, calls: limiter("admin-calls", CALLS)? })
+        let (wrong, calls) = (limiter("admin-wrong", WRONG)?, limiter("admin-calls", CALLS)?);
+        Ok(Self { tokens, wrong, calls, changed: watch::Sender::new(()) })
     }
 
     /// Who asks, if it may do what needs `scope`.
@@ -76,9 +80,28 @@ impl Guard {
         self.admit(peer, headers, Scope::Read).map(drop)
     }
 
+    /// Makes a token where there is none, to be shown once.
+    pub(super) fn first_token(&self) -> Option<Made> {
+        self.tokens.make_first()
+    }
+
     /// Which tokens were made and revoked since the last time this was asked.
     pub(super) fn token_changes(&self) -> Vec<TokenChange> {
-        self.tokens.changes()
+        let changes = self.tokens.changes();
+        if !changes.is_empty() {
+            self.changed.send_replace(());
+        }
+        changes
+    }
+
+    /// Says when tokens were made or revoked.
+    pub(super) fn watch(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Whether `caller`, who was let in, still would be.
+    pub(super) fn knows(&self, caller: &Caller) -> bool {
+        self.tokens.knows(caller)
     }
 
     fn refuse_wrong(&self, peer: IpAddr) -> Refused {
@@ -195,7 +218,8 @@ mod tests {
     #[test]
     fn this_machine_may_look_without_a_token_and_others_may_not() {
         let folder = threshold_testkit::folder::Folder::new();
-        let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
+        let tokens = Tokens::open(folder.path(), None).unwrap();
+        let made = tokens.make_first();
         let guard = Guard::new(tokens).unwrap();
         let mut headers = HeaderMap::new();
         let (near, far) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -12,16 +12,18 @@ use threshold::policy::Policy;
 use threshold_http::Answer;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::Noted;
 use super::call::Call;
-use super::status::Nothing;
 use super::tokens::Scope;
+use super::{Admin, Noted};
 use crate::api::read::unprocessable;
 use crate::commands::report;
 use crate::config;
 
 /// The name of the file that the policy before is kept in, in the data folder.
 const PREVIOUS: &str = "policy.previous.toml";
+
+/// Who changes the policy's file is whoever may write it: nothing says more.
+const WHO: &str = "policy file";
 
 /// Asks for the policy's file to be read again; answered when it is in force, or with what is wrong with it.
 pub(crate) type Reload = oneshot::Sender<Result<(), Vec<String>>>;
@@ -34,6 +36,8 @@ pub(crate) struct PolicyDesk {
     reloads: mpsc::Sender<Reload>,
     /// Held while the file is changed.
     changing: Mutex<()>,
+    /// What the file said when it was last refused.
+    refused: ArcSwapOption<String>,
 }
 
 /// What is told of the policy in force.
@@ -49,6 +53,11 @@ pub(crate) struct Current {
 }
 
 impl Current {
+    /// What tells it from other policies, if it is written somewhere.
+    fn version(&self) -> Option<String> {
+        self.text.as_deref().map(version)
+    }
+
     fn new(file: Option<&Path>, policy: &Policy, text: Option<String>) -> Self {
         let hosts = policy.server.as_ref().map(|server| server.admin_hosts.clone());
         let report = camel(report(&shown(file), policy));
@@ -70,12 +79,18 @@ impl PolicyDesk {
             current: ArcSwap::from_pointee(Current::new(file, policy, text)),
             reloads,
             changing: Mutex::new(()),
+            refused: ArcSwapOption::empty(),
         }
     }
 
     /// Another policy is in force.
     pub(crate) fn changed(&self, policy: &Policy, text: Option<String>) {
         self.current.store(Arc::new(Current::new(self.file.as_deref(), policy, text)));
+    }
+
+    /// The file says something that cannot be in force.
+    pub(crate) fn refused(&self, text: Option<String>) {
+        self.refused.store(text.map(Arc::new));
     }
 
     pub(crate) fn current(&self) -> Arc<Current> {
@@ -95,10 +110,37 @@ impl PolicyDesk {
         self.data_dir.join(PREVIOUS)
     }
 
+    /// Refuses to change another policy than the one that somebody looked at.
+    fn is_still(&self, base: Option<&str>) -> Result<(), Box<Answer>> {
+        match (base, self.current().version()) {
+            (Some(base), Some(version)) if base != version => Err(changed_meanwhile(&format!(
+                "the policy in force is {version} by now, and this was made from {base}; look at it again, and at the audit log for who changed it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the file says, if that is known here: what somebody saved a moment ago must not be lost unseen.
+    fn read(&self, file: &Path) -> Result<String, Box<Answer>> {
+        let text = std::fs::read_to_string(file).map_err(|error| unwritable(file, &error))?;
+        let refused = self.refused.load();
+        let known = [self.current().text.as_ref(), refused.as_deref()]
+            .into_iter()
+            .flatten()
+            .any(|known| *known == text);
+        match known || self.current().text.is_none() {
+            true => Ok(text),
+            false => Err(changed_meanwhile(&format!(
+                "{} was changed a moment ago, and that is not in force yet; look at it again in a second",
+                file.display()
+            ))),
+        }
+    }
+
     /// Puts `text` in force; what was in force before is kept.
     async fn put(&self, text: &str) -> Result<String, Box<Answer>> {
         let file = self.file()?;
-        let before = std::fs::read_to_string(file).map_err(|error| unwritable(file, &error))?;
+        let before = self.read(file)?;
         let before_kept = self.current().text.clone().unwrap_or_else(|| before.clone());
         write(&self.previous(), &before_kept, None).map_err(|error| unwritable(&self.previous(), &error))?;
         write(file, text, Some(file)).map_err(|error| unwritable(file, &error))?;
@@ -145,6 +187,10 @@ fn unwritable(file: &Path, error: &io::Error) -> Box<Answer> {
     Box::new(Answer::new(StatusCode::CONFLICT, "policy_not_writable", &detail))
 }
 
+fn changed_meanwhile(detail: &str) -> Box<Answer> {
+    Box::new(Answer::new(StatusCode::CONFLICT, "policy_changed", detail))
+}
+
 fn shown(file: Option<&Path>) -> String {
     file.map_or_else(|| "the demonstration".to_owned(), |file| file.display().to_string())
 }
@@ -169,6 +215,7 @@ pub(super) fn show(call: &Call) -> Result<Json, Box<Answer>> {
         "file": desk.file.as_ref().map(|file| file.display().to_string()),
         "text": text,
         "report": current.report,
+        "version": current.version(),
         "canRollBack": desk.previous().exists(),
     }))
 }
@@ -177,6 +224,23 @@ pub(super) fn show(call: &Call) -> Result<Json, Box<Answer>> {
 #[serde(deny_unknown_fields)]
 struct Proposed {
     policy: String,
+}
+
+/// A policy that is to be in force, and the version of the one that it was made from.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Applied {
+    policy: String,
+    #[serde(default)]
+    base: Option<String>,
+}
+
+/// The version of the policy that is to be taken back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TakenBack {
+    #[serde(default)]
+    base: Option<String>,
 }
 
 /// Says what a policy would promise, or what is wrong with it.
@@ -192,9 +256,10 @@ pub(super) fn validate(call: &Call) -> Result<Json, Box<Answer>> {
 /// Writes a policy to its file and puts it in force.
 pub(super) async fn apply(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&[])?;
-    let Proposed { policy } = call.question()?;
+    let Applied { policy, base } = call.question()?;
     let desk = &call.admin.policy;
     let changing = desk.changing.lock().await;
+    desk.is_still(base.as_deref())?;
     checked(Some(desk.file()?), &policy)?;
     let before = desk.put(&policy).await?;
     drop(changing);
@@ -204,11 +269,12 @@ pub(super) async fn apply(call: &Call) -> Result<Json, Box<Answer>> {
 /// Puts the policy before in force again.
 pub(super) async fn roll_back(call: &Call) -> Result<Json, Box<Answer>> {
     call.params.only(&[])?;
-    call.question::<Nothing>()?;
+    let TakenBack { base } = call.question()?;
     let desk = &call.admin.policy;
     let changing = desk.changing.lock().await;
+    desk.is_still(base.as_deref())?;
     let Ok(previous) = std::fs::read_to_string(desk.previous()) else {
-        let detail = "there is no policy before this one; it is kept when one is applied here";
+        let detail = "there is no policy before this one; it is kept when another comes into force";
         return Err(Box::new(Answer::new(StatusCode::CONFLICT, "no_previous_policy", detail)));
     };
     checked(Some(desk.file()?), &previous)?;
@@ -244,9 +310,34 @@ async fn told(call: &Call, action: &str, (before, after): (&str, &str)) -> Resul
     Ok(answer)
 }
 
+impl Admin {
+    /// Somebody changed the policy's file by hand, and what it says is in force instead of `before`: that one is kept and
+    /// written down as if it had been changed here.
+    pub(crate) async fn took_over(&self, before: &Current) {
+        let desk = &self.policy;
+        let (Some(before), Some(after)) = (before.text.as_ref(), desk.current().text.clone()) else { return };
+        if *before == after {
+            return;
+        }
+        if let Err(error) = write(&desk.previous(), before, None) {
+            self.log.warning(&format!(
+                "{}: the policy before cannot be kept ({error}); it cannot be gone back to",
+                desk.previous().display()
+            ));
+        }
+        let target = format!("policy {}", shown(desk.file.as_deref()));
+        let (before, after) = (fingerprint(before), fingerprint(&after));
+        self.note(WHO, Noted { action: "take over", target: &target, before, after }).await;
+    }
+}
+
 /// Names a text.
 fn fingerprint(text: &str) -> String {
+    format!("sha256 {}, {} bytes", version(text), text.len())
+}
+
+/// The first digits of its hash.
+fn version(text: &str) -> String {
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-    let hash: String = hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256 {hash}, {} bytes", text.len())
+    hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

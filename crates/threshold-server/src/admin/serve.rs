@@ -14,18 +14,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::answer::answer;
+use super::answer::{Visitor, answer};
 use super::guard::Guard;
-use super::tokens::{TokenChange, Tokens};
+use super::seats::{Seats, Taken};
+use super::tokens::{Made, TokenChange, Tokens};
 use super::{Admin, Noted};
 use crate::health::Health;
 use crate::workers::{self, Workers, told};
 
 /// The most connections at the same time.
-const CONNECTIONS: u32 = 256;
+const CONNECTIONS: usize = 256;
 /// How long what is under way may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,8 +52,8 @@ pub(super) struct Shared {
     pub(super) guard: Guard,
     /// What there is to work on, once everything is open.
     pub(super) admin: OnceLock<Arc<Admin>>,
-    /// A place for each connection.
-    places: Arc<Semaphore>,
+    /// A seat for each connection.
+    seats: Arc<Seats>,
 }
 
 impl Listener {
@@ -61,8 +62,8 @@ impl Listener {
         let failed = |error: io::Error| format!("--admin: {error}; try again");
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(tokens)?;
-        let places = Arc::new(Semaphore::new(CONNECTIONS as usize));
-        let shared = Shared { health: Arc::clone(health), guard, admin: OnceLock::new(), places };
+        let seats = Seats::new(CONNECTIONS);
+        let shared = Shared { health: Arc::clone(health), guard, admin: OnceLock::new(), seats };
         let shared = Arc::new(shared);
         let (stop, stopped) = watch::channel(false);
         let (door, workers) = workers::start("admin", 1, || {
@@ -80,6 +81,11 @@ impl Listener {
         self.address
     }
 
+    /// Makes a token where there is none. It can be shown once, so this comes when nothing can fail any more.
+    pub(crate) fn first_token(&self) -> Option<Made> {
+        self.shared.guard.first_token()
+    }
+
     /// Has operators work on `admin` from now on.
     pub(crate) fn open(&self, admin: Arc<Admin>) {
         // Opened once.
@@ -94,7 +100,7 @@ impl Listener {
             admin.live.end();
         }
         let _ = self.stop.send(true);
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.shared.places.acquire_many(CONNECTIONS)).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.shared.seats.empty()).await;
         self.workers.end().await;
     }
 }
@@ -134,24 +140,26 @@ async fn work(
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, stopped: watch::Receiver<bool>) {
     loop {
-        let Ok(place) = Arc::clone(&shared.places).acquire_owned().await else { return };
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
-        tokio::spawn(async move {
-            serve(stream, peer, shared, stopped).await;
-            drop(place);
-        });
+        // Where all others are at work for operators, a newcomer has to try again.
+        let Some(taken) = shared.seats.take() else { continue };
+        tokio::spawn(serve(stream, peer, (Arc::clone(&shared), taken), stopped.clone()));
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let peer = peer.ip().to_canonical();
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    (shared, taken): (Arc<Shared>, Taken),
+    mut stopped: watch::Receiver<bool>,
+) {
+    let visitor = Arc::new(Visitor { peer: peer.ip().to_canonical(), seat: Arc::clone(taken.seat()) });
     let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(answer(&shared, peer, request).await) }
+        let (shared, visitor) = (Arc::clone(&shared), Arc::clone(&visitor));
+        async move { Ok::<_, Infallible>(answer(&shared, &visitor, request).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES);
@@ -159,6 +167,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, mut sto
     // How it ends is the client's business.
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = taken.seat().left() => return,
         () = told(&mut stopped) => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;

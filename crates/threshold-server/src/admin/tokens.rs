@@ -62,6 +62,8 @@ pub(crate) struct Kept {
 pub(crate) struct Caller {
     pub(crate) name: String,
     pub(crate) scope: Scope,
+    /// Which token it is: one of the same name that was made anew is another.
+    hash: String,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -189,7 +191,6 @@ fn hash(token: &[u8]) -> String {
 /// The tokens that a server knows: those of its file, as the file is now, and that of its environment.
 pub(crate) struct Tokens {
     file: TokenFile,
-    own: Vec<Kept>,
     seen: Mutex<Seen>,
 }
 
@@ -199,6 +200,8 @@ type Stamp = Option<(SystemTime, u64, u64)>;
 struct Seen {
     stamp: Stamp,
     tokens: Vec<Kept>,
+    /// Those that stand in no file.
+    own: Vec<Kept>,
     /// What has changed since somebody asked.
     changes: Vec<TokenChange>,
 }
@@ -234,8 +237,8 @@ pub(crate) struct Made {
 }
 
 impl Tokens {
-    /// Reads the file. Where there is no token at all one is made, which is told once.
-    pub(crate) fn open(data_dir: &Path, environment: Option<&str>) -> Result<(Self, Option<Made>), String> {
+    /// Reads the file.
+    pub(crate) fn open(data_dir: &Path, environment: Option<&str>) -> Result<Self, String> {
         let file = TokenFile::new(data_dir);
         let mut own = Vec::new();
         if let Some(token) = environment {
@@ -246,13 +249,25 @@ impl Tokens {
             }
             own.push(kept(ENVIRONMENT, Scope::Admin, token));
         }
-        let made = match own.is_empty() && file.read()?.is_empty() {
-            true => first(&file, data_dir, &mut own),
-            false => None,
-        };
-        let changes = made.iter().map(|_| TokenChange::Made(FIRST.to_owned(), Scope::Admin)).collect();
-        let seen = Mutex::new(Seen { stamp: stamp(&file.0), tokens: file.read()?, changes });
-        Ok((Self { file, own, seen }, made))
+        let (stamp, tokens) = (stamp(&file.0), file.read()?);
+        Ok(Self { file, seen: Mutex::new(Seen { stamp, tokens, own, changes: Vec::new() }) })
+    }
+
+    /// Makes a token where there is none at all. Ask only when it can be shown: nobody can say later what it was.
+    pub(crate) fn make_first(&self) -> Option<Made> {
+        {
+            let seen = self.look();
+            if !(seen.own.is_empty() && seen.tokens.is_empty()) {
+                return None;
+            }
+        }
+        first(&self.file).unwrap_or_else(|what| {
+            let token = random_token();
+            let mut seen = self.look();
+            seen.own.push(kept(FIRST, Scope::Admin, &token));
+            seen.changes.push(TokenChange::Made(FIRST.to_owned(), Scope::Admin));
+            Some(Made { token, unkept: Some(what) })
+        })
     }
 
     /// What was made and revoked since the last time this was asked.
@@ -279,30 +294,31 @@ impl Tokens {
         let seen = self.look();
         let same = |kept: &&Kept| verify_slices_are_equal(kept.hash.as_bytes(), shown.as_bytes()).is_ok();
         let mut found = None;
-        for kept in self.own.iter().chain(&seen.tokens) {
+        for kept in seen.own.iter().chain(&seen.tokens) {
             if same(&kept) {
-                found = Some(Caller { name: kept.name.clone(), scope: kept.scope });
+                let (name, hash) = (kept.name.clone(), kept.hash.clone());
+                found = Some(Caller { name, scope: kept.scope, hash });
             }
         }
         found
     }
+
+    /// Whether `caller`, who was let in once, still would be.
+    pub(crate) fn knows(&self, caller: &Caller) -> bool {
+        let seen = self.look();
+        let same = |kept: &Kept| kept.hash == caller.hash && kept.scope == caller.scope;
+        seen.own.iter().chain(&seen.tokens).any(same)
+    }
 }
 
-/// Makes the first token, in the file or, where nothing can be written, for as long as the process lasts.
-fn first(file: &TokenFile, data_dir: &Path, own: &mut Vec<Kept>) -> Option<Made> {
+/// Makes the first token in the file; none if another process was faster.
+fn first(file: &TokenFile) -> Result<Option<Made>, String> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     // If it cannot be made, neither can the file, which says why.
-    let _ = builder.recursive(true).create(data_dir);
-    match file.create_first() {
-        Ok(token) => token.map(|token| Made { token, unkept: None }),
-        Err(what) => {
-            let token = random_token();
-            own.push(kept(FIRST, Scope::Admin, &token));
-            Some(Made { token, unkept: Some(what) })
-        }
-    }
+    let _ = file.0.parent().map(|folder| builder.recursive(true).create(folder));
+    Ok(file.create_first()?.map(|token| Made { token, unkept: None }))
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -322,19 +338,23 @@ mod tests {
     #[test]
     fn tokens_are_kept_as_hashes_and_found_until_they_are_revoked() {
         let folder = Folder::new();
-        let (tokens, made) = Tokens::open(folder.path(), None).unwrap();
-        let first = made.unwrap();
+        let tokens = Tokens::open(folder.path(), None).unwrap();
+        assert!(!folder.path().join(FILE).exists(), "nobody has seen one yet");
+        let first = tokens.make_first().unwrap();
         assert!(first.unkept.is_none());
         let found = tokens.find(first.token.as_bytes()).unwrap();
         assert_eq!((found.name.as_str(), found.scope), (FIRST, Scope::Admin));
         let file = TokenFile::new(folder.path());
         let token = file.create("grafana", Scope::Read).unwrap();
-        assert_eq!(tokens.find(token.as_bytes()).unwrap().scope, Scope::Read, "without a new start");
+        let grafana = tokens.find(token.as_bytes()).unwrap();
+        assert_eq!(grafana.scope, Scope::Read, "without a new start");
+        assert!(tokens.knows(&grafana));
         assert!(file.create("grafana", Scope::Admin).is_err_and(|what| what.contains("already")));
         let text = fs::read_to_string(file.path()).unwrap();
         assert!(!text.contains(&token) && !text.contains(&first.token), "{text}");
         assert!(file.revoke("grafana").unwrap() && !file.revoke("grafana").unwrap());
         assert_eq!(tokens.find(token.as_bytes()), None);
+        assert!(!tokens.knows(&grafana) && tokens.knows(&found));
         let (made, revoked) = (TokenChange::Made, TokenChange::Revoked);
         let changes = [
             made(FIRST.to_owned(), Scope::Admin),
@@ -342,14 +362,15 @@ mod tests {
             revoked("grafana".to_owned(), Scope::Read),
         ];
         assert_eq!((tokens.changes(), tokens.changes()), (changes.to_vec(), Vec::new()), "each is told once");
-        assert!(Tokens::open(folder.path(), None).unwrap().1.is_none(), "the first is told once");
+        let again = Tokens::open(folder.path(), None).unwrap();
+        assert!(again.make_first().is_none() && tokens.make_first().is_none(), "the first is told once");
     }
 
     #[test]
     fn only_the_owner_reads_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = Folder::new();
-        Tokens::open(folder.path(), None).unwrap();
+        Tokens::open(folder.path(), None).unwrap().make_first().unwrap();
         let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -357,8 +378,8 @@ mod tests {
     #[test]
     fn the_environment_gives_one_and_no_other_is_made() {
         let folder = Folder::new();
-        let (tokens, made) = Tokens::open(folder.path(), Some("drawn-at-random-1234")).unwrap();
-        assert!(made.is_none() && !folder.path().join(FILE).exists());
+        let tokens = Tokens::open(folder.path(), Some("drawn-at-random-1234")).unwrap();
+        assert!(tokens.make_first().is_none() && !folder.path().join(FILE).exists());
         assert_eq!(tokens.find(b"drawn-at-random-1234").unwrap().scope, Scope::Admin);
         assert_eq!(tokens.find(b"drawn-at-random-1235"), None);
         assert!(Tokens::open(folder.path(), Some("short")).is_err_and(|what| what.contains("16")));

@@ -106,8 +106,12 @@ impl Whom {
             Some(("user", name)) => values::user(name).map(Self::User),
             Some(("tenant", name)) => values::name(name).map(Self::Tenant),
             Some(("account", name)) => values::account(name).map(Self::Account),
-            _ => match (plain, text.parse()) {
+            _ => match (plain, text.trim().parse()) {
                 (Plain::Client, Ok(address)) => Ok(Self::Address(address)),
+                (Plain::Client, Err(_)) if values::is_nearly_an_address(text) => Err(format!(
+                    "{text:?} is no address; write one such as 203.0.113.7 or 2001:db8::1, without port or prefix, or \
+                     \"user:{text}\" if that is what a user is called"
+                )),
                 (Plain::Client, Err(_)) => values::user(text).map(Self::User),
                 (Plain::Tenant, _) => values::name(text).map(Self::Tenant),
                 (Plain::Account, _) => values::account(text).map(Self::Account),

@@ -22,6 +22,16 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| "this is no address; write one such as 203.0.113.7 or 2001:db8::1".to_owned())
 }
 
+/// What somebody wrote who meant an address: one with a port or a prefix, or with a number too large. Taken for a user, it
+/// would be held against nobody, and nobody would notice.
+pub(crate) fn is_nearly_an_address(text: &str) -> bool {
+    let of = |known: &str| text.trim().chars().all(|one| one.is_ascii_digit() || known.contains(one));
+    let many = |mark: char, least: usize| text.matches(mark).count() >= least;
+    let zoned = text.split_once('%').map_or(text, |(address, _)| address);
+    let is_v6 = zoned.trim().chars().all(|one| one.is_ascii_hexdigit() || ":./[]".contains(one));
+    (many('.', 3) && of(".:/")) || (many(':', 2) && is_v6)
+}
+
 /// The first slash ends the tenant. A name that has slashes itself and no tenant begins with one.
 pub(crate) fn user(text: &str) -> Result<User, String> {
     let (tenant, user) = match text.split_once('/') {
@@ -114,6 +124,26 @@ mod tests {
             assert!(user(wrong).is_err(), "{wrong:?}");
         }
         assert!(user(&"a".repeat(256)).is_ok());
+    }
+
+    #[test]
+    fn what_was_meant_as_an_address_is_no_user() {
+        for wrong in [
+            "300.1.1.1",
+            "192.0.2.9:80",
+            "192.0.2.0/24",
+            "010.0.0.1",
+            "1.2.3.4.5",
+            "2001:db8::1/64",
+            "[2001:db8::1]:443",
+            "2001:db8:::1",
+            "fe80::1%eth0",
+        ] {
+            assert!(is_nearly_an_address(wrong), "{wrong}");
+        }
+        for name in ["alice", "acme/alice", "12345", "42/17", "1.5", "v1.2.3", "a:b:c:x", "bob@example.com", "1.2.3/alice"] {
+            assert!(!is_nearly_an_address(name), "{name}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ const limits = (report) =>
       ["Limit", (one) => h("code", {}, one.id), "tight"],
       ["For", (one) => `${one.subject}, ${one.requests}`],
       ["Rate", (one) => [one.rate, one.tier && ` (${one.tier})`], "tight"],
-      ["Promise", (one) => one.normal],
+      ["Promise", (one) => [one.normal, one.notes.map((note) => h("div", { class: "soft" }, note))]],
       ["While the store fails", (one) => one.storeFailure],
     ],
     report.limits,
@@ -57,7 +57,7 @@ function editor(current, place, again) {
   const apply = async (policy) => {
     const sure = await confirm("Put this policy in force?", { text: `It is written to ${current.file} and counts from the next request on. Counters of limits that stay are kept.`, action: "Put it in force" });
     if (!sure) return null;
-    const told = await post("policy/apply", { policy });
+    const told = await post("policy/apply", { policy, base: current.version });
     // Only once the page shows it: the text would be exchanged under the hands of who types on.
     await again();
     toast(told.changed ? "The policy is in force." : "That policy was in force already.");
@@ -66,7 +66,7 @@ function editor(current, place, again) {
   const back = async () => {
     const sure = await confirm("Go back to the policy before?", { text: "What was changed last is undone.", action: "Go back" });
     if (!sure) return null;
-    await post("policy/rollback", {});
+    await post("policy/rollback", { base: current.version });
     await again();
     toast("The policy before is in force again.");
     return null;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::common::{Operated, POLICY, TOKEN};
+use super::common::{Operated, POLICY, TOKEN, assert_problem};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_is_put_in_force_and_taken_back() {
@@ -55,4 +55,77 @@ async fn a_change_of_the_file_is_what_is_told() {
     operated.server.hears("policy reloaded", 1);
     let shown = operated.ask_as(TOKEN, ("GET", "policy"), &[], "").await.json();
     assert_eq!(shown["report"]["limits"][0]["rate"], "7/day", "{shown}");
+}
+
+/// Two look at the same policy, and both change it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_changes_another_policy_than_it_looked_at_is_told() {
+    let operated = Operated::start(POLICY);
+    let version = operated.told("GET", "policy", "").await["version"].clone();
+    let apply = |rate: &str, base: &serde_json::Value| {
+        json!({ "policy": POLICY.replace("2/day", rate), "base": base }).to_string()
+    };
+    operated.told("POST", "policy/apply", &apply("3/day", &version)).await;
+    let late = operated.ask("POST", "policy/apply", &apply("4/day", &version)).await;
+    assert_problem(&late, 409, "policy_changed");
+    let shown = operated.told("GET", "policy", "").await;
+    assert_eq!(shown["report"]["limits"][0]["rate"], "3/day");
+    // Both go back: once is what both want.
+    let back = json!({ "base": shown["version"] }).to_string();
+    operated.told("POST", "policy/rollback", &back).await;
+    assert_problem(&operated.ask("POST", "policy/rollback", &back).await, 409, "policy_changed");
+    let shown = operated.told("GET", "policy", "").await;
+    assert_eq!((&shown["report"]["limits"][0]["rate"], &shown["version"]), (&json!("2/day"), &version));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_file_is_written_down_and_can_be_taken_back() {
+    let mut operated = Operated::start(POLICY);
+    let of = |rate: &str| POLICY.replace("2/day", rate);
+    operated.told("POST", "policy/apply", &json!({ "policy": of("3/day") }).to_string()).await;
+    operated.told("POST", "policy/rollback", "{}").await;
+    operated.server.write_policy(&of("7/day"));
+    operated.server.hears(r#""action":"take over""#, 1);
+    let log = operated.told("GET", "audit?order=newest&limit=2", "").await;
+    let (file, rolled) = (&log["items"][0], &log["items"][1]);
+    assert_eq!((&file["by"], &file["before"]), (&json!("policy file"), &rolled["after"]), "{log}");
+    operated.told("POST", "policy/rollback", "{}").await;
+    let shown = operated.told("GET", "policy", "").await;
+    assert_eq!(
+        shown["report"]["limits"][0]["rate"], "2/day",
+        "what was in force before the file was changed"
+    );
+}
+
+/// Whatever is in the file that was never looked at is somebody's work.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_saved_a_moment_ago_is_not_written_over() {
+    let mut operated = Operated::start(POLICY);
+    let of = |rate: &str| json!({ "policy": POLICY.replace("2/day", rate) }).to_string();
+    let by_hand = POLICY.replace("2/day", "5/day");
+    for number in 1..=5 {
+        operated.server.write_policy(&by_hand);
+        let answer = operated.ask("POST", "policy/apply", &of("9/day")).await;
+        // Either the file came too late to be overlooked, or it was in force before.
+        if answer.status == 409 {
+            assert_problem(&answer, 409, "policy_changed");
+            operated.server.hears(r#""action":"take over""#, number);
+            let shown = operated.told("GET", "policy", "").await;
+            assert_eq!(shown["text"], json!(by_hand));
+            return;
+        }
+        operated.server.hears(r#""action":"take over""#, number);
+    }
+    panic!("it was never noticed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_refused_can_be_replaced() {
+    let mut operated = Operated::start(POLICY);
+    operated.server.write_policy("limit = [");
+    operated.server.hears("policy refused", 1);
+    let policy = POLICY.replace("2/day", "4/day");
+    operated.told("POST", "policy/apply", &json!({ "policy": policy }).to_string()).await;
+    let file = operated.server.folder.path().join("policy.toml");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), policy);
 }

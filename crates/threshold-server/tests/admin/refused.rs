@@ -1,7 +1,11 @@
 //! Nobody is let in who should not be.
 
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+
 use super::common::{Operated, POLICY, TOKEN, assert_problem, routes};
 use crate::support::client::Client;
+use crate::support::listener::Listener;
 
 /// A body for those that want one.
 fn body(method: &str) -> &'static str {
@@ -141,4 +145,33 @@ async fn what_makes_no_sense_is_told_with_a_remedy() {
         let answer = operated.ask(method, path, body).await;
         assert_eq!(answer.status, 422, "{method} {path} {body}: {}", answer.text());
     }
+}
+
+/// Connections that say nothing, or half of something, are for free: they must not keep operators and probes out.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_keeps_operators_out_by_holding_connections_open() {
+    let operated = Operated::start(POLICY);
+    // A connection that an operator keeps, and somebody who listens.
+    operated.told("GET", "token", "").await;
+    let mut listener = Listener::new(&operated.server, TOKEN, "");
+    let hold = |number: usize| {
+        let mut stream = TcpStream::connect(operated.server.admin).unwrap();
+        if number % 2 == 0 {
+            stream.write_all(b"GET /api/admin/token HTTP/1.1\r\nHost: local").unwrap();
+        }
+        stream
+    };
+    let mut held: Vec<TcpStream> = (0..300).map(hold).collect();
+    assert_eq!(Client::new(operated.server.admin).get("/livez").await.status, 200);
+    operated.told("GET", "token", "").await;
+    let ban = r#"{"client": "192.0.2.7", "for": "1h", "reason": "still heard"}"#;
+    operated.told("POST", "sanctions", ban).await;
+    listener.hears("still heard");
+    // Room was made, by few: it was not that all of them ran out of time.
+    let closed = |stream: &mut TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        !stream.read(&mut [0; 1]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    let gone = held.iter_mut().filter_map(|stream| closed(stream).then_some(())).count();
+    assert!((1..100).contains(&gone), "{gone} of 300");
 }

@@ -1,6 +1,7 @@
 //! Tokens as people make and revoke them.
 
-use super::common::{Operated, POLICY, assert_problem};
+use super::common::{Operated, POLICY, TOKEN, assert_problem};
+use crate::support::listener::Listener;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_token_is_shown_once_and_kept_as_a_hash() {
@@ -14,6 +15,24 @@ async fn the_first_token_is_shown_once_and_kept_as_a_hash() {
     let file = operated.server.folder.path().join("threshold-data/admin-tokens.json");
     assert!(!std::fs::read_to_string(file).unwrap().contains(token));
     assert_eq!(said.matches(token).count(), 1);
+}
+
+/// A port that is taken is the most usual mistake of a first start.
+#[test]
+fn a_start_that_fails_makes_no_token_that_nobody_saw() {
+    let folder = threshold_testkit::folder::Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gateway = taken.local_addr().unwrap().to_string();
+    let arguments = ["serve", "--api", "off", "--resp", "off", "--rls", "off", "--admin", "127.0.0.1:0"];
+    let failed = std::process::Command::new(env!("CARGO_BIN_EXE_threshold"))
+        .current_dir(folder.path())
+        .env_remove("THRESHOLD_ADMIN_TOKEN")
+        .args(arguments)
+        .args(["--gateway", &gateway])
+        .output()
+        .unwrap();
+    assert_eq!(failed.status.code(), Some(2), "{}", String::from_utf8_lossy(&failed.stderr));
+    assert!(!folder.path().join("threshold-data/admin-tokens.json").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,6 +50,21 @@ async fn tokens_work_until_they_are_revoked_and_sign_what_they_change() {
     assert_eq!(operated.run("token revoke operate", &[]).status.code(), Some(1));
     let answer = operated.ask_as(&token, ("GET", "audit"), &[], "").await;
     assert_problem(&answer, 401, "unauthorized");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_listens_hears_no_more_once_its_token_is_revoked() {
+    let operated = Operated::start(POLICY);
+    let token = operated.token("read");
+    let mut leaver = Listener::new(&operated.server, &token, "");
+    let mut other = Listener::new(&operated.server, TOKEN, "");
+    assert_eq!(operated.run("token revoke read", &[]).status.code(), Some(0));
+    other.hears(r#""action":"revoke""#);
+    leaver.ends();
+    let ban = r#"{"client": "192.0.2.7", "for": "1h", "reason": "not for everybody"}"#;
+    operated.told("POST", "sanctions", ban).await;
+    other.hears("not for everybody");
+    assert!(!leaver.1.contains("not for everybody"), "{}", leaver.1);
 }
 
 #[test]

@@ -34,6 +34,11 @@ impl Listener {
         }
     }
 
+    /// Reads until there is nothing more to come: the last chunk is empty.
+    pub(crate) fn ends(&mut self) {
+        self.hears("\r\n0\r\n\r\n");
+    }
+
     /// The documents of all events that came.
     pub(crate) fn documents(&self) -> Vec<serde_json::Value> {
         let lines = self.1.lines().filter_map(|line| line.strip_prefix("data: "));
