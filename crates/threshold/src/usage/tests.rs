@@ -255,7 +255,7 @@ fn decisions_that_met_the_same_and_others_are_told_apart_whoever_wrote_before() 
         (0..number % 11)
             .map(|n| Met {
                 who: (n % 3) as u16,
-                cost: if number % 5 == 0 { 70_000 + number } else { number + n },
+                cost: if number.is_multiple_of(5) { 70_000 + number } else { number + n },
                 ..api(periods[((number / 7 + n) % 3) as usize])
             })
             .collect()
@@ -276,7 +276,7 @@ fn decisions_that_met_the_same_and_others_are_told_apart_whoever_wrote_before() 
                 for (n, number) in written.iter().enumerate() {
                     let (whose, met) = (Whose::Ids(ids), &mets(&shape(*number)));
                     usage.count(&Noted { at: seconds(0), allowed: true, times: 2, whole: None, whose, met });
-                    if n % 71 == 0 {
+                    if n.is_multiple_of(71) {
                         usage.gather();
                     }
                 }
