@@ -13,7 +13,7 @@ use crate::process::{self, Failure};
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 const CORPUS: &str = "fuzz/corpus";
 /// What the programs are called; each has a folder of inputs.
-pub(crate) const TARGETS: &[&str] = &["envoy", "forwarded", "policy", "resp"];
+pub(crate) const TARGETS: &[&str] = &["envoy", "forwarded", "logs", "policy", "resp", "scenario"];
 /// The largest input that is made up, in bytes.
 const LONGEST: u32 = 4096;
 /// How long one input may take, in seconds; ordinary ones take microseconds.

@@ -4,10 +4,14 @@
 
 mod envoy;
 mod forwarded;
+mod logs;
 mod policy;
 mod resp;
+mod scenario;
 
 pub use envoy::envoy;
 pub use forwarded::forwarded;
+pub use logs::logs;
 pub use policy::policy;
 pub use resp::resp;
+pub use scenario::scenario;

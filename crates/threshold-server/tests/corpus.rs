@@ -35,3 +35,13 @@ fn policies() {
 fn commands_of_redis() {
     replay("resp", fuzzing::resp);
 }
+
+#[test]
+fn access_logs() {
+    replay("logs", fuzzing::logs);
+}
+
+#[test]
+fn scenarios() {
+    replay("scenario", fuzzing::scenario);
+}
