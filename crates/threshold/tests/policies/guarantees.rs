@@ -207,6 +207,8 @@ fn grace_is_part_of_it_where_the_ladder_warns() {
     );
     assert!(only("[ladder]\nrungs = [{ strikes = 1, ban = \"1h\" }]", limit).notes.is_empty());
     assert!(only("[ladder]", "layer = \"edge\"\nrate = \"100/min\"").notes.is_empty());
+    let leased = only("[ladder]", &format!("{limit}\nconsistency = \"leased\"")).notes;
+    assert!(leased.len() == 1 && leased[0].contains("hold leases"), "grace is for exact limits: {leased:?}");
 }
 
 #[test]

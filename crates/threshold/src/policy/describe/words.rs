@@ -270,7 +270,8 @@ fn grace(policy: &Policy, limit: &Limit, size: &Size<'_>) -> Option<String> {
     let ladder = policy.ladder.as_ref()?.ready().ok()?;
     let warns = ladder.rungs().iter().any(|rung| rung.warn);
     let extra = ladder.grace(size.algorithm.capacity());
-    if !warns || extra == 0 || super::super::blamed(limit).is_none() {
+    // A slice of it would last beyond the one request that it is for.
+    if !warns || extra == 0 || is_leased(limit) || super::super::blamed(limit).is_none() {
         return None;
     }
     // At least one request, where each costs the same.
