@@ -3,9 +3,9 @@
 //! While there is room everybody is kept. Then one subject in two is, and so on, chosen by a hash: of those that are kept
 //! everything is known, so that what a limit would do to them is exact.
 
+use std::collections::HashMap;
 use std::hash::Hasher as _;
 
-use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 use threshold::Timestamp;
 
