@@ -258,7 +258,11 @@ mod tests {
         assert!(read("2001:db8::1", Plain::Client).starts_with("Address"));
         assert!(read("address:2001:db8::1", Plain::Account).starts_with("Address"));
         assert!(read("acme/alice", Plain::Client).starts_with("User"));
-        assert_eq!(read("192.0.2.0/24", Plain::Client), "", "a network was meant, and nobody would be held out");
+        assert_eq!(
+            read("192.0.2.0/24", Plain::Client),
+            "",
+            "a network was meant, and nobody would be held out"
+        );
         assert!(read("user:192.0.2.0/24", Plain::Client).starts_with("User"));
         assert!(read("tenant:acme", Plain::Client).starts_with("Tenant"));
         assert!(read("acme", Plain::Tenant).starts_with("Tenant"));

@@ -141,7 +141,17 @@ mod tests {
         ] {
             assert!(is_nearly_an_address(wrong), "{wrong}");
         }
-        for name in ["alice", "acme/alice", "12345", "42/17", "1.5", "v1.2.3", "a:b:c:x", "bob@example.com", "1.2.3/alice"] {
+        for name in [
+            "alice",
+            "acme/alice",
+            "12345",
+            "42/17",
+            "1.5",
+            "v1.2.3",
+            "a:b:c:x",
+            "bob@example.com",
+            "1.2.3/alice",
+        ] {
             assert!(!is_nearly_an_address(name), "{name}");
         }
     }
