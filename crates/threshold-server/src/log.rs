@@ -10,7 +10,7 @@ use threshold_http::websocket::Exceeded;
 
 use crate::alerts::Alert;
 use crate::live::Live;
-use crate::output::{Output, Style, harmless};
+use crate::output::{Output, Style, harmless, harmless_json};
 
 /// Where the server says what happens.
 pub(crate) struct Log {
@@ -65,7 +65,7 @@ impl Log {
                 "event": "message_refused", "type": kind, "clientId": client_id, "messageType": message_type,
                 "limitId": limit_id, "observed": observed, "limit": limit, "retryAfterMs": retry_after_ms,
             });
-            Output::standard().error(&event.to_string());
+            Output::standard().error(&harmless_json(&event.to_string()));
         }
     }
 
@@ -104,7 +104,7 @@ impl Log {
     /// An event as a line, and to whoever listens.
     pub(crate) fn tell(&self, name: &str, event: Json) {
         if !self.quiet {
-            Output::standard().error(&event.to_string());
+            Output::standard().error(&harmless_json(&event.to_string()));
         }
         self.live.tell(name, event);
     }

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threshold_core::ledger::{Change, Entry, Query, Retention, SanctionKind, Tenant, Written};
+use threshold_core::ledger::{
+    Change, Entry, Erasure, Evidence, Query, Retention, SanctionKind, Strike, Tenant, Written,
+};
+use threshold_core::standing::{Looks, Violation};
 use threshold_core::{
     Health, Ledger, Secret, Span, StoreError, StoreErrorKind, Subject, SubjectKind, Timestamp,
 };
@@ -61,6 +64,38 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
     assert_eq!(tenants(&ledger).await, 1);
     ledger.close().await.unwrap();
     assert_eq!(tenants(&open(&path)).await, 1);
+}
+
+#[tokio::test]
+async fn what_was_erased_is_not_in_the_file_any_more() {
+    let (_folder, path) = place();
+    let ledger = open(&path);
+    let subject = secret().subject_key().id(SubjectKind::User, &Subject::new("alice"));
+    let strike = Strike {
+        subject,
+        before: None,
+        limit: "api".to_owned(),
+        window: Span::MINUTE,
+        at: start(),
+        evidence: Evidence {
+            kind: Violation::RateExceeded,
+            count: 101,
+            allowed: 100,
+            looks: Looks::default(),
+            fingerprint: None,
+            user_agent: Some("a browser of her own".to_owned()),
+            details: String::new(),
+        },
+        ladder: None,
+        reputation: None,
+    };
+    ledger.write(&[Entry::Strike(strike)]).await.unwrap();
+    let erase = Change::Erase(Erasure { subject, keep_sanctions: false, redacted: Vec::new() });
+    ledger.write(&[Entry::Operator { by: "bob".to_owned(), at: start(), change: erase }]).await.unwrap();
+    ledger.close().await.unwrap();
+    drop(ledger);
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(!bytes.windows(9).any(|part| part == b"a browser"));
 }
 
 #[cfg(unix)]

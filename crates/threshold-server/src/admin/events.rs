@@ -20,6 +20,7 @@ use super::seats::Busy;
 use super::serve::Shared;
 use super::tokens::Caller;
 use crate::live::{Heard, Listening, Wanted};
+use crate::output::harmless_json;
 
 /// How often something is sent where nothing happens, so that whoever stands between does not hang up.
 const QUIET: Duration = Duration::from_secs(15);
@@ -98,7 +99,10 @@ impl Ear {
         let Ok(heard) = heard else { return Some(Bytes::from_static(b": nothing yet\n\n")) };
         // One line each: nothing in JSON breaks it.
         Some(Bytes::from(match heard? {
-            Heard::Told(told) => format!("event: {}\ndata: {}\n\n", told.name, told.json),
+            // Who reads them in a terminal is not to be led astray by what strangers wrote.
+            Heard::Told(told) => {
+                format!("event: {}\ndata: {}\n\n", told.name, harmless_json(&told.json.to_string()))
+            }
             Heard::Missed(missed) => format!("event: missed\ndata: {{\"missed\":{missed}}}\n\n"),
         }))
     }

@@ -11,6 +11,11 @@ export class Problem extends Error {
     this.error = body?.error;
     this.retryAfter = body?.retryAfter;
   }
+
+  /** Whether the same may work later: the server was not there, or not well. */
+  get passing() {
+    return this.status === 0 || this.status >= 500;
+  }
 }
 
 /** The token is this tab's alone, and gone with it. Nothing is sent that a page of somebody else could send too. */
@@ -24,7 +29,11 @@ async function send(method, path, body, signal) {
   const headers = { authorization: `Bearer ${token.get()}` };
   if (body !== undefined) headers["content-type"] = "application/json";
   const sent = { method, headers, signal, cache: "no-store", body: body === undefined ? undefined : JSON.stringify(body) };
-  const response = await fetch(BASE + path, sent);
+  const response = await fetch(BASE + path, sent).catch((error) => {
+    // Who stopped it itself knows why.
+    if (signal?.aborted && signal.reason?.name !== "TimeoutError") throw error;
+    throw new Problem(0, { detail: "the server does not answer" });
+  });
   if (response.ok) return response;
   throw new Problem(response.status, await response.json().catch(() => null));
 }

@@ -38,6 +38,17 @@ export function put(element, ...children) {
   return fill(element, {}, children);
 }
 
+/** Who is in `element` with the keyboard before it is drawn anew; the answer brings them back, as near as there is something. */
+export function holding(element) {
+  const named = (one) => one.getAttribute("aria-label") ?? one.textContent;
+  const held = element.contains(document.activeElement) ? document.activeElement : null;
+  return () => {
+    if (!held || held.isConnected) return;
+    const same = [...element.querySelectorAll("button, a, input, [tabindex]")].find((one) => named(one) === named(held));
+    (same ?? element.querySelector("[tabindex]") ?? document.getElementById("main")).focus({ preventScroll: true });
+  };
+}
+
 /** A table; each column is [title, cell of a row, class]. */
 export function table(columns, rows, { caption, empty = "There is nothing here.", label } = {}) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);

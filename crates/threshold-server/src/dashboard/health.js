@@ -12,8 +12,10 @@ async function tried(doing, done) {
   try {
     const told = await doing();
     toast(typeof done === "function" ? done(told) : done);
+    return true;
   } catch (error) {
     toast(error.message, true);
+    return false;
   }
 }
 
@@ -37,7 +39,9 @@ function strategy(status, may) {
   const pin = async (event) => {
     const wanted = event.target.value || null;
     const text = wanted ? `Decisions are made by ${wanted}, whatever else there is.` : "The server chooses by what answers.";
-    if (await confirm("Change the strategy?", { text, action: "Change it" })) await tried(() => change("strategy", { strategy: wanted }), "The strategy is changed.");
+    const changed = (await confirm("Change the strategy?", { text, action: "Change it" })) && (await tried(() => change("strategy", { strategy: wanted }), "The strategy is changed."));
+    // It shows what is, and not what somebody thought of.
+    if (!changed) event.target.value = status.pinnedStrategy ?? "";
   };
   const options = [["", "by itself"], ...STRATEGIES.map((one) => [one, one])];
   const chosen = options.map(([value, words]) => h("option", { value, selected: value === (status.pinnedStrategy ?? "") }, words));

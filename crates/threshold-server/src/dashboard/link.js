@@ -26,6 +26,17 @@ export function follow(hear) {
   return () => hearers.delete(hear);
 }
 
+/** Does `work` for what `element` shows once the server is heard again. */
+export function whenBack(element, work) {
+  const lost = Date.now();
+  const hear = ({ state, heard }) => {
+    if (state !== "live" || heard <= lost) return;
+    hearers.delete(hear);
+    if (element.isConnected) work();
+  };
+  hearers.add(hear);
+}
+
 function tell() {
   for (const hear of hearers) hear(link);
 }

@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { card, confirm, h, put, table, tag, toast } from "./dom.js";
+import { whenBack } from "./link.js";
 import { count, share, span } from "./words.js";
 
 const limits = (report) =>
@@ -83,6 +84,7 @@ export function policy(root, may) {
       put(root, card(null, h("h1", {}, "Policy"), h("p", { class: "soft" }, current.file ? ["From ", h("code", {}, current.file)] : "The demonstration's"), limits(current.report), remarks(current.report)), current.report.findings.length > 0 && card("What is worth a look", findings(current.report)), may.admin ? editor(current, result, show) : h("p", { class: "soft" }, "To see its text and to change it takes a token of the scope ", tag("admin"), "."), result);
     } catch (error) {
       put(root, card(null, h("p", { class: "wrong", role: "alert" }, error.message)));
+      if (error.passing) whenBack(root, show);
     }
   };
   show();

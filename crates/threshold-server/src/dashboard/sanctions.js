@@ -1,7 +1,8 @@
 // Who is kept out, and the way back in.
 
 import { get, named, post, remove } from "./api.js";
-import { card, confirm, h, put, table, tag, toast } from "./dom.js";
+import { card, confirm, h, holding, put, table, tag, toast } from "./dom.js";
+import { whenBack } from "./link.js";
 import { moment } from "./words.js";
 
 const KINDS = { ban: "bad", shadow: "note", cooldown: "note" };
@@ -72,21 +73,37 @@ export function imposing(client, again) {
 /** Pages of a list, one after the other. */
 export function pages(root, path, render) {
   let [items, after] = [[], null];
-  const load = async () => {
+  const page = (from) => get(`${path}${from ? `${path.includes("?") ? "&" : "?"}after=${named(from)}` : ""}`);
+  const draw = () => {
+    const back = holding(root);
+    put(root, render(items), after && h("div", { class: "row" }, h("button", { onclick: () => load(more) }, "Show more")));
+    back();
+  };
+  const more = async () => {
+    const next = await page(after);
+    [items, after] = [items.concat(next.items), next.next];
+  };
+  /** As much as there is now. */
+  const anew = async () => {
+    let [all, next] = [[], null];
+    do {
+      const one = await page(next);
+      [all, next] = [all.concat(one.items), one.next];
+    } while (next && all.length < items.length);
+    [items, after] = [all, next];
+  };
+  const load = async (work) => {
     try {
-      const page = await get(`${path}${after ? `${path.includes("?") ? "&" : "?"}after=${named(after)}` : ""}`);
-      items = items.concat(page.items);
-      after = page.next;
-      put(root, render(items), after && h("div", { class: "row" }, h("button", { onclick: load }, "Show more")));
+      await work();
+      draw();
     } catch (error) {
-      put(root, h("p", { class: "wrong" }, error.message));
+      // What is there is old, and better than nothing.
+      if (items.length === 0) put(root, h("p", { class: "wrong", role: "alert" }, error.message));
+      if (error.passing) whenBack(root, () => load(work));
     }
   };
-  load();
-  return () => {
-    [items, after] = [[], null];
-    return load();
-  };
+  load(anew);
+  return () => load(anew);
 }
 
 export function sanctions(root, may) {

@@ -2,12 +2,13 @@
 
 import { get, named, post } from "./api.js";
 import { timeline } from "./chart.js";
-import { card, confirm, h, put, table, tag, toast } from "./dom.js";
+import { card, confirm, h, holding, put, table, tag, toast } from "./dom.js";
+import { whenBack } from "./link.js";
 import { imposing, list } from "./sanctions.js";
 import { count, moment } from "./words.js";
 
 const WINDOWS = ["24h", "7d", "30d"];
-const RISKS = { low: "good", medium: "note", high: "bad", critical: "bad" };
+const RISKS = { LOW: "good", MEDIUM: "note", HIGH: "bad", CRITICAL: "bad" };
 
 const at = (moment_) => (moment_ ? moment(moment_).join(", ") : "never");
 
@@ -46,11 +47,12 @@ function usage(rows) {
 }
 
 async function show(place, client, may, frame) {
+  const back = holding(place);
   put(place, h("p", { class: "soft" }, "Looking…"));
+  const again = () => show(place, client, may, frame);
   try {
     const about = await get(`client-analytics/${named(client)}?window=${frame}`);
     const all = (await Promise.all(about.subjects.map((one) => get(`sanctions?client=${named(one)}&active=false`)))).flatMap((page) => page.items);
-    const again = () => show(place, client, may, frame);
     const reset = async () => {
       if (!(await confirm("Have this client begin anew?", { text: "Limits that count it alone start full again.", action: "Reset its counters" }))) return;
       await post("reset-limits", { clientId: client }).then(() => toast("Its counters begin anew."), (error) => toast(error.message, true));
@@ -66,7 +68,9 @@ async function show(place, client, may, frame) {
     );
   } catch (error) {
     put(place, card(null, h("p", { class: "wrong", role: "alert" }, error.message)));
+    if (error.passing) whenBack(place, again);
   }
+  back();
 }
 
 export function subjects(root, may, client) {

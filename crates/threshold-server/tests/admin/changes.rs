@@ -52,3 +52,15 @@ async fn every_change_is_one_event() {
     let done = operated.told("POST", "maintenance", "{}").await;
     assert_eq!(done["archivedEvents"], 5, "{done}");
 }
+
+/// What moves a cursor or turns a line round does so in the terminal of whoever looks at the log, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_operators_write_is_harmless_in_the_log_and_to_listeners() {
+    let mut operated = Operated::start(POLICY);
+    let mut listener = Listener::new(&operated.server, TOKEN, "");
+    let ban = json!({ "client": "192.0.2.7", "for": "1h", "reason": "over \u{9b}31m\u{202e}done" });
+    operated.told("POST", "sanctions", &ban.to_string()).await;
+    let written = r"over \u009b31m\u202edone";
+    listener.hears(written);
+    operated.server.hears(written, 1);
+}

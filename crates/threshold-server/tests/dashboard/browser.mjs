@@ -138,6 +138,8 @@ const walks = {
     await operator.presses("Lift it");
     await operator.sees("The ban is lifted.");
     assert.equal(await ask("203.0.113.7"), 200);
+    // Who works by keys goes on where it was, and not at the top of the page.
+    await operator.page.waitForFunction(() => document.querySelector("main").contains(document.activeElement), SOON);
     await operator.goes("#/audit");
     await operator.sees("lift");
     await operator.leaves();
@@ -181,6 +183,23 @@ const walks = {
     process.kill(Number(SERVER), "SIGCONT");
     await operator.seesNoMore("The connection is lost");
     await operator.sees("live");
+    // What could not be shown meanwhile is shown now, and what was shown stays.
+    await operator.goes("#/audit");
+    await operator.sees("Nobody has changed anything yet.");
+    process.kill(Number(SERVER), "SIGSTOP");
+    await operator.goes("#/sanctions");
+    await operator.sees("the server does not answer");
+    process.kill(Number(SERVER), "SIGCONT");
+    await operator.sees("Nobody is kept out.");
+    // A promise is told whole.
+    await operator.goes("#/policy");
+    await operator.sees("the ladder's grace lets at most 1 more through");
+    // What was thought of and not done is not shown as done.
+    await operator.goes("#/health");
+    await operator.page.waitForSelector("main select", SOON);
+    await operator.page.select("main select", "memory-only");
+    await operator.presses("Cancel");
+    assert.equal(await operator.page.$eval("main select", (one) => one.value), "");
     await operator.leaves();
   },
 

@@ -35,7 +35,8 @@ static FORMAT: Format = Format {
     application: i64::from_be_bytes(*b"\0\0\0\0thrL"),
     migrations: &[include_str!("sqlite/migrations/0001.sql")],
     about: "ledger",
-    settings: &[],
+    // What is forgotten is overwritten: of somebody who was erased, nothing is left in pages that are free.
+    settings: &[("secure_delete", "ON")],
     exclusive: false,
 };
 
