@@ -156,7 +156,7 @@ async fn nobody_keeps_operators_out_by_holding_connections_open() {
     let mut listener = Listener::new(&operated.server, TOKEN, "");
     let hold = |number: usize| {
         let mut stream = TcpStream::connect(operated.server.admin).unwrap();
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             stream.write_all(b"GET /api/admin/token HTTP/1.1\r\nHost: local").unwrap();
         }
         stream
