@@ -10,6 +10,6 @@ mod url;
 
 #[cfg(test)]
 pub(crate) use guard::Resolve;
-pub(crate) use guard::{Guard, system};
+pub(crate) use guard::{Blocked, Guard, system};
 pub(crate) use send::{Asked, Failure, send};
 pub(crate) use url::Url;

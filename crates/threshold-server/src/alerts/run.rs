@@ -15,7 +15,7 @@ use super::readings::Readings;
 use super::watch::{Alert, Watch};
 use super::webhook::Hook;
 use crate::log::Log;
-use crate::outbound::{Guard, system};
+use crate::outbound::{Blocked, Guard, system};
 
 /// What raises alarms, and whom they are told to.
 #[derive(Clone)]
@@ -78,7 +78,8 @@ impl Alerts {
 
 async fn run(mut told: changes::Receiver<Arc<Settings>>, readings: impl Fn() -> Readings, log: Arc<Log>) {
     let settings = Arc::clone(&told.borrow_and_update());
-    let mut bell = Bell::new(&settings, log);
+    let mut bell = Bell::new(&settings, Arc::clone(&log));
+    tokio::spawn(look_ahead(Arc::clone(&settings), Arc::clone(&log)));
     let mut ticks = every(settings.every);
     loop {
         tokio::select! {
@@ -93,10 +94,22 @@ async fn run(mut told: changes::Receiver<Arc<Settings>>, readings: impl Fn() -> 
                 let settings = Arc::clone(&told.borrow_and_update());
                 ticks = every(settings.every);
                 bell.change(&settings);
+                tokio::spawn(look_ahead(settings, Arc::clone(&log)));
             }
         }
     }
     bell.courier.stop().await;
+}
+
+/// Says now which webhooks may not be reached: the first alarm would be a bad time to learn of it. A name that cannot be
+/// resolved just now is left for then.
+async fn look_ahead(settings: Arc<Settings>, log: Arc<Log>) {
+    let guard = guard(&settings);
+    for Hook { url, .. } in &settings.hooks {
+        if let Err(Blocked::Refused(why)) = guard.addresses(url).await {
+            log.warning(&format!("alerts cannot be told to {url}: {why}"));
+        }
+    }
 }
 
 fn every(span: Span) -> Interval {
@@ -130,6 +143,9 @@ impl Bell {
 }
 
 fn tools(settings: &Settings, log: &Arc<Log>, random: &Arc<dyn Fn() -> u64 + Send + Sync>) -> Tools {
-    let guard = Guard::new(settings.allow.iter().map(String::as_str), system());
-    Tools::new(guard, log, Arc::clone(random))
+    Tools::new(guard(settings), log, Arc::clone(random))
+}
+
+fn guard(settings: &Settings) -> Guard {
+    Guard::new(settings.allow.iter().map(String::as_str), system())
 }

@@ -23,6 +23,15 @@ async fn this_machine_is_not_reached_by_address_or_by_name() {
     assert_eq!(receiver.application.connections(), 0);
 }
 
+/// The first alarm would be a bad time to learn of it.
+#[test]
+fn what_may_not_be_reached_is_told_at_the_start() {
+    let hooks = ["http://127.0.0.1:9/", "http://127.0.0.2:9/"].map(|url| webhook(url, "")).concat();
+    let mut server = Server::with(&policy(&format!("allow = [\"127.0.0.2\"]\n{hooks}")), &[], &[]);
+    server.tells("alerts cannot be told to http://127.0.0.1:9: 127.0.0.1 is this machine", 1);
+    assert_eq!(server.count("alerts cannot be told to"), 1, "{}", server.said());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metadata_and_private_networks_are_not_reached() {
     for (address, what) in [
