@@ -102,10 +102,10 @@ const SHOWN: [&str; 8] = [
     "/warned",
     "/delayed",
     "/denied",
-    "/layers/edge",
-    "/layers/tenant",
-    "/layers/user",
-    "/layers/endpoint",
+    "/layers/edge/denied",
+    "/layers/tenant/denied",
+    "/layers/user/denied",
+    "/layers/endpoint/denied",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

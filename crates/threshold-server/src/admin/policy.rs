@@ -38,6 +38,8 @@ pub(crate) struct PolicyDesk {
     changing: Mutex<()>,
     /// What the file said when it was last refused.
     refused: ArcSwapOption<String>,
+    /// What is being written to the file here: who watches it may see that first, and it is nobody else's change.
+    writing: ArcSwapOption<String>,
 }
 
 /// What is told of the policy in force.
@@ -80,6 +82,7 @@ impl PolicyDesk {
             reloads,
             changing: Mutex::new(()),
             refused: ArcSwapOption::empty(),
+            writing: ArcSwapOption::empty(),
         }
     }
 
@@ -143,8 +146,14 @@ impl PolicyDesk {
         let before = self.read(file)?;
         let before_kept = self.current().text.clone().unwrap_or_else(|| before.clone());
         write(&self.previous(), &before_kept, None).map_err(|error| unwritable(&self.previous(), &error))?;
-        write(file, text, Some(file)).map_err(|error| unwritable(file, &error))?;
-        let refused = match self.reload().await {
+        self.writing.store(Some(Arc::new(text.to_owned())));
+        let written = write(file, text, Some(file));
+        let reloaded = match written {
+            Ok(()) => Ok(self.reload().await),
+            Err(error) => Err(unwritable(file, &error)),
+        };
+        self.writing.store(None);
+        let refused = match reloaded? {
             Ok(()) => return Ok(before_kept),
             Err(problems) => problems,
         };
@@ -316,7 +325,8 @@ impl Admin {
     pub(crate) async fn took_over(&self, before: &Current) {
         let desk = &self.policy;
         let (Some(before), Some(after)) = (before.text.as_ref(), desk.current().text.clone()) else { return };
-        if *before == after {
+        let ours = desk.writing.load().as_deref().is_some_and(|writing| *writing == after);
+        if *before == after || ours {
             return;
         }
         if let Err(error) = write(&desk.previous(), before, None) {

@@ -132,7 +132,7 @@ fn explained(error: &str) -> String {
         return format!("{error}; leave out what there is none of");
     }
     let Some((what, expected)) = error.split_once(", expected ") else {
-        return format!("{error}; the OpenAPI document says what can be sent");
+        return format!("{error}; the document at …/openapi.json says what can be sent");
     };
     let wrong = what.strip_prefix("unknown field `").and_then(|rest| rest.strip_suffix('`'));
     let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
@@ -144,7 +144,7 @@ fn explained(error: &str) -> String {
                 None => format!("there is no field `{wrong}`{place}; there are {}", known.join(", ")),
             }
         }
-        None => format!("{error}; the OpenAPI document says what can be sent"),
+        None => format!("{error}; the document at …/openapi.json says what can be sent"),
     }
 }
 

@@ -199,7 +199,7 @@ const walks = {
     await operator.page.waitForSelector("main select", SOON);
     await operator.page.select("main select", "memory-only");
     await operator.presses("Cancel");
-    assert.equal(await operator.page.$eval("main select", (one) => one.value), "");
+    await operator.page.waitForFunction(() => document.querySelector("main select").value === "", SOON);
     await operator.leaves();
   },
 
