@@ -272,7 +272,7 @@ fn decisions_that_met_the_same_and_others_are_told_apart_whoever_wrote_before() 
         }
         std::thread::scope(|scope| {
             let (usage, ids) = (&usage, &ids);
-            scope.spawn(move || {
+            let thread = scope.spawn(move || {
                 for (n, number) in written.iter().enumerate() {
                     let (whose, met) = (Whose::Ids(ids), &mets(&shape(*number)));
                     usage.count(&Noted { at: seconds(0), allowed: true, times: 2, whole: None, whose, met });
@@ -281,6 +281,8 @@ fn decisions_that_met_the_same_and_others_are_told_apart_whoever_wrote_before() 
                     }
                 }
             });
+            // A thread has left its ring once it has ended altogether.
+            thread.join().unwrap();
         });
     }
     let Drained { rows, dropped } = usage.drain();
