@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::StatusCode;
@@ -40,6 +40,8 @@ pub(crate) struct PolicyDesk {
     refused: ArcSwapOption<String>,
     /// What is being written to the file here: who watches it may see that first, and it is nobody else's change.
     writing: ArcSwapOption<String>,
+    /// Held while the policy before is kept.
+    keeping: std::sync::Mutex<()>,
 }
 
 /// What is told of the policy in force.
@@ -83,6 +85,7 @@ impl PolicyDesk {
             changing: Mutex::new(()),
             refused: ArcSwapOption::empty(),
             writing: ArcSwapOption::empty(),
+            keeping: std::sync::Mutex::new(()),
         }
     }
 
@@ -145,12 +148,16 @@ impl PolicyDesk {
         let file = self.file()?;
         let before = self.read(file)?;
         let before_kept = self.current().text.clone().unwrap_or_else(|| before.clone());
-        write(&self.previous(), &before_kept, None).map_err(|error| unwritable(&self.previous(), &error))?;
-        self.writing.store(Some(Arc::new(text.to_owned())));
-        let written = write(file, text, Some(file));
+        let kept = self.keep(&before_kept, || {
+            self.writing.store(Some(Arc::new(text.to_owned())));
+            true
+        });
+        let written = kept
+            .map_err(|error| unwritable(&self.previous(), &error))
+            .and_then(|()| write(file, text, Some(file)).map_err(|error| unwritable(file, &error)));
         let reloaded = match written {
             Ok(()) => Ok(self.reload().await),
-            Err(error) => Err(unwritable(file, &error)),
+            Err(unwritable) => Err(unwritable),
         };
         self.writing.store(None);
         let refused = match reloaded? {
@@ -160,6 +167,12 @@ impl PolicyDesk {
         // The file says again what is in force.
         write(file, &before, Some(file)).map_err(|error| unwritable(file, &error))?;
         Err(unprocessable("policy_refused", &refused.join("\n")))
+    }
+
+    /// Keeps `text` as the policy before, if that is still `wanted`; one at a time.
+    fn keep(&self, text: &str, wanted: impl FnOnce() -> bool) -> io::Result<()> {
+        let _turn = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted() { write(&self.previous(), text, None) } else { Ok(()) }
     }
 
     async fn reload(&self) -> Result<(), Vec<String>> {
@@ -329,7 +342,8 @@ impl Admin {
         if *before == after || ours {
             return;
         }
-        if let Err(error) = write(&desk.previous(), before, None) {
+        // Who is about to put another in force has kept the one of now.
+        if let Err(error) = desk.keep(before, || desk.writing.load().is_none()) {
             self.log.warning(&format!(
                 "{}: the policy before cannot be kept ({error}); it cannot be gone back to",
                 desk.previous().display()
