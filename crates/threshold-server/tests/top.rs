@@ -24,7 +24,7 @@ impl Terminal {
     fn start(server: &Server, (width, height): (u16, u16)) -> Self {
         let terminal = Self { name: format!("threshold-{}-{width}", server.pid()) };
         let run = format!(
-            "THRESHOLD_ADMIN_TOKEN={TOKEN} {} top --admin http://{}; echo ended with $?; sleep 60",
+            "THRESHOLD_ADMIN_TOKEN={TOKEN} {} top --admin http://{}; echo ended with $?; stty -a; sleep 60",
             env!("CARGO_BIN_EXE_threshold"),
             server.admin
         );
@@ -105,6 +105,23 @@ async fn a_server_that_goes_is_told_and_keys_still_work() {
     terminal.shows("lost: ");
     terminal.press("q");
     terminal.shows("ended with 0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_leave_the_terminal_as_it_was() {
+    let server = Server::with(POLICY, &[], &[("THRESHOLD_ADMIN_TOKEN", TOKEN)]);
+    for signal in ["TERM", "HUP", "INT"] {
+        let terminal = Terminal::start(&server, (80, 24));
+        terminal.shows("all is well");
+        let admin = format!("top --admin http://{}", server.admin);
+        let found = Command::new("pgrep").args(["--newest", "--full", &format!("threshold {admin}")]).output().unwrap();
+        let pid = String::from_utf8(found.stdout).unwrap();
+        assert!(Command::new("kill").args(["-s", signal, pid.trim()]).status().unwrap().success());
+        let after = terminal.shows("ended with 0");
+        assert!(!after.contains("refused endpoints"), "{signal}: the screen is as it was before\n{after}");
+        let after = terminal.shows("icanon");
+        assert!(!after.contains("-icanon") && !after.contains("-echo "), "{signal}: lines are read as before\n{after}");
+    }
 }
 
 #[test]

@@ -53,7 +53,9 @@ use subject::{Asker, SubjectKeys};
 
 pub use charge::*;
 pub use decide::{Decision, Permits, Quota, Reason, Refusal, RefusedBy};
-pub use descriptors::{Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, OwnLimit};
+pub use descriptors::{
+    Descriptor, DescriptorDecision, DescriptorError, DescriptorRun, DescriptorStatus, OwnLimit,
+};
 pub use erase::{Forgetting, Forgotten, redacted};
 pub use explain::{Considered, Explanation};
 pub use message::Message;

@@ -329,10 +329,11 @@ impl Figures {
         self.addresses.most(most)
     }
 
-    /// Forgets how often an address was refused, and the tenants that `is_meant`. Sums stay: they name nobody.
+    /// Forgets how often an address was refused, and the tenants that `is_meant`, with those of whose names only a part is
+    /// kept: nobody can tell whether they are. Sums stay: they name nobody.
     pub fn forget(&self, subject: &SubjectId, is_meant: impl Fn(&str) -> bool) {
         self.addresses.retain(|address| address != subject);
-        self.tenants.retain(|tenant| !is_meant(tenant));
+        self.tenants.retain(|tenant| !is_meant(tenant) && !top::may_be_cut(tenant));
         let minute = self.minute.lock().unwrap_or_else(PoisonError::into_inner);
         minute.addresses.retain(|address| address != subject);
     }

@@ -6,19 +6,23 @@
 //! | `draw` | the same as a picture |
 //! | `feed` | what happened last, in words |
 //!
-//! One thread asks the server and another one draws, so that a server which does not answer holds up no key.
+//! One thread asks the server and another one draws, so that a server which does not answer holds up no key. The first also
+//! hears when the process is told to end, so that the terminal is left as it was found.
 
 mod draw;
 mod feed;
 mod view;
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::Value as Json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Ended;
 use crate::cli::Top;
@@ -57,15 +61,41 @@ fn show(asked: &Top, output: &Output) -> Result<(), String> {
     let mut view = View::new(remote.to_string());
     view.take(first);
     let (tell, said) = sync_channel(1);
-    let feed = view.feed.clone();
+    let (feed, over) = (view.feed.clone(), Arc::new(AtomicBool::new(false)));
+    let ended = {
+        let _runtime = runtime.enter();
+        told_to_end().map_err(|error| format!("signals cannot be heard: {error}; try again"))?
+    };
     let asking = std::thread::Builder::new().name("top".to_owned());
-    let asking = asking.spawn(move || runtime.block_on(learn(&remote, &tell, &feed)));
+    let asking = asking.spawn({
+        let over = Arc::clone(&over);
+        move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = learn(&remote, &tell, &feed) => {}
+                    () = ended => over.store(true, Ordering::Relaxed),
+                }
+            });
+        }
+    });
     asking.map_err(|error| format!("no thread could be started: {error}; try again"))?;
     let mut terminal =
         ratatui::try_init().map_err(|error| format!("the terminal cannot be used: {error}; try another"))?;
-    let ended = run(&mut terminal, (view, output.is_coloured()), &said);
+    let ended = run(&mut terminal, (view, output.is_coloured()), (&said, &over));
     ratatui::restore();
     ended.map_err(|error| format!("the terminal failed: {error}"))
+}
+
+/// Waits until the process is told to end, or its terminal is gone.
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    let mut told = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
+        .into_iter()
+        .map(signal)
+        .collect::<io::Result<Vec<_>>>()?;
+    Ok(async move {
+        let heard = told.iter_mut().map(|one| Box::pin(one.recv()));
+        futures_util::future::select_all(heard).await;
+    })
 }
 
 /// Asks what there is to see, of the time after `after`.
@@ -105,14 +135,14 @@ async fn follow(remote: &Remote, tell: &SyncSender<Said>) {
     }
 }
 
-/// Draws what is known until a key ends it.
+/// Draws what is known until a key or a signal ends it.
 fn run(
     terminal: &mut DefaultTerminal,
     (mut view, coloured): (View, bool),
-    said: &Receiver<Said>,
+    (said, over): (&Receiver<Said>, &AtomicBool),
 ) -> io::Result<()> {
     let mut held = false;
-    loop {
+    while !over.load(Ordering::Relaxed) {
         match said.try_recv() {
             Ok(Ok(known)) if !held => view.take(known),
             Ok(Ok(_)) | Err(TryRecvError::Empty) => {}
@@ -134,6 +164,7 @@ fn run(
             }
         }
     }
+    Ok(())
 }
 
 /// What a key is for.

@@ -1,17 +1,20 @@
 //! One call: which it is, who may make it, its message and its answer.
 
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::header::{self, HeaderValue};
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, request};
 
-use super::limit::{Begun, Place};
+use super::limit::{Begun, Place, Run};
 use super::{Shared, health, limit, reflection};
 
 /// The largest message: descriptors are small.
@@ -361,6 +364,38 @@ pub(super) fn answer(shared: &Shared, called: Called, message: &[u8]) -> Result<
         Called::Check => health::check(shared, message).map(Begun::Answered),
         _ => limit::begin(&*shared.engine, message, shared.settings.load().shown),
     }
+}
+
+/// Answers `times` calls whose message is the same, if nothing is to be waited for.
+pub(super) fn answer_run(shared: &Shared, message: &[u8], times: NonZeroU64) -> Result<Run, Status> {
+    limit::begin_run(&*shared.engine, (message, times), shared.settings.load().shown)
+}
+
+/// Waits for the answer to a run of like calls, and gives it to all of them; or answers them one by one.
+pub(super) async fn answer_run_later(
+    shared: Arc<Shared>,
+    (message, place): (Bytes, Place),
+    mut responds: Vec<SendResponse<Bytes>>,
+) {
+    let shown = shared.settings.load().shown;
+    match limit::finish_run(&*shared.engine, place, shown).await {
+        Ok(Some(answer)) => responds.iter_mut().for_each(|respond| reply(respond, Ok(answer.clone()))),
+        Ok(None) => answer_apart(&shared, &message, responds).await,
+        Err(status) => responds.iter_mut().for_each(|respond| refuse(respond, &status)),
+    }
+}
+
+/// Answers like calls one by one, none of which waits for the answer to another.
+async fn answer_apart(shared: &Arc<Shared>, message: &[u8], responds: Vec<SendResponse<Bytes>>) {
+    let waiting = FuturesUnordered::new();
+    for mut respond in responds {
+        match answer(shared, Called::ShouldRateLimit, message) {
+            Ok(Begun::Answered(answer)) => reply(&mut respond, Ok(answer)),
+            Ok(Begun::Waits(place)) => waiting.push(answer_later(Arc::clone(shared), place, respond)),
+            Err(status) => refuse(&mut respond, &status),
+        }
+    }
+    waiting.collect::<()>().await;
 }
 
 /// Waits for the answer to a call, and gives it.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use threshold::engine::{
-    Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, Engine, OwnLimit, Quota,
+    Descriptor, DescriptorDecision, DescriptorError, DescriptorRun, DescriptorStatus, Engine, OwnLimit, Quota,
 };
 use threshold::{AlgorithmKind, Clock, Ledger, Rate, Retry, Span, Store};
 use threshold_http::respond::{self, Shown};
@@ -71,6 +71,44 @@ pub(super) enum Begun {
     Answered(Bytes),
     /// There is something to [wait](finish) for.
     Waits(Place),
+}
+
+/// What a run of like questions has come to.
+pub(super) enum Run {
+    /// All of them pass, with this answer.
+    Passed(Bytes),
+    /// There is something to [wait](finish_run) for.
+    Waits(Place),
+    /// They are to be asked one by one.
+    Apart,
+}
+
+/// Answers `times` questions that are all `message`, if nothing is to be waited for.
+pub(super) fn begin_run<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    (message, times): (&[u8], NonZeroU64),
+    shown: Option<Shown>,
+) -> Result<Run, Status> {
+    let mut question = Question::default();
+    question.read(message)?;
+    let descriptors = question.descriptors()?;
+    let mut place = Place::take();
+    let run = engine.rate_limit_run_at_once(question.domain, &descriptors, times, place.decision());
+    Ok(match run.map_err(undecided)? {
+        DescriptorRun::Passed => Run::Passed(write(place.decision(), shown)),
+        DescriptorRun::Waits => Run::Waits(place),
+        DescriptorRun::Apart => Run::Apart,
+    })
+}
+
+/// Waits for what a run that has begun is to be answered with; none if its questions are to be asked one by one.
+pub(super) async fn finish_run<S: Store, C: Clock, L: Ledger>(
+    engine: &Engine<S, C, L>,
+    mut place: Place,
+    shown: Option<Shown>,
+) -> Result<Option<Bytes>, Status> {
+    let passed = engine.finish_rate_limit_run(place.decision()).await.map_err(undecided)?;
+    Ok(passed.then(|| write(place.decision(), shown)))
 }
 
 /// Answers the question in `message`, if nothing is to be waited for.

@@ -1,9 +1,12 @@
 //! One connection: HTTP/2, its calls and their bounds.
 //!
 //! All of it is one task. What arrived is read, its calls are answered one after the other, and what was answered is sent
-//! together; only calls that wait for a store have a place of their own until they are done.
+//! together; only calls that wait for a store have a place of their own until they are done. Calls that arrived together and
+//! ask the same are charged as one where all of them pass.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::num::NonZeroU64;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
+use smallvec::SmallVec;
 use h2::server::{Builder, Connection};
 use h2::{Ping, PingPong};
 use tokio::net::TcpStream;
@@ -19,8 +23,11 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
-use super::call::{Call, Called, Code, MESSAGE, Status, answer, answer_later, converse, refuse, reply};
-use super::limit::Begun;
+use super::call::{
+    Call, Called, Code, MESSAGE, Status, answer, answer_later, answer_run, answer_run_later, converse, refuse,
+    reply,
+};
+use super::limit::{Begun, Run};
 use super::whole::Whole;
 use crate::listening::Arrived;
 use crate::workers::told;
@@ -90,6 +97,8 @@ struct Talk {
     connection: Connection<Whole, Bytes>,
     /// Calls whose message is still to come, with the look at which they began.
     arriving: Vec<(Call, u32)>,
+    /// Those whose message has just come: empty but for a moment.
+    ready: Vec<Ready>,
     /// Calls that wait for their store.
     waiting: FuturesUnordered<Waiting>,
     /// Calls that go on after their first answer.
@@ -103,6 +112,9 @@ struct Talk {
     pinged: bool,
 }
 
+/// A call and its message; none if it goes on after its first answer, and has several.
+type Ready = (Call, Option<Result<Bytes, Status>>);
+
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Talk {
@@ -112,7 +124,8 @@ impl Talk {
         looking.reset();
         let (waiting, talks) = (FuturesUnordered::new(), FuturesUnordered::new());
         let (looks, last, pinged) = (0, 0, false);
-        Self { shared, connection, arriving: Vec::new(), waiting, talks, looking, looks, last, pings, pinged }
+        let (arriving, ready) = (Vec::new(), Vec::new());
+        Self { shared, connection, arriving, ready, waiting, talks, looking, looks, last, pings, pinged }
     }
 
     /// Sends what was answered, reads what arrived and answers it; ready when the connection has ended.
@@ -147,23 +160,32 @@ impl Talk {
 
     /// Goes on with the calls whose message is still to come; true if one was answered.
     fn poll_arriving(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut answered = false;
-        let mut place = 0;
-        while let Some((call, _)) = self.arriving.get_mut(place) {
-            if matches!(call.called, Called::Watch | Called::Reflection) {
-                let (call, _) = self.arriving.swap_remove(place);
-                self.begin_talk(call);
-                continue;
-            }
-            let Poll::Ready(message) = call.messages.poll_only(cx) else {
-                place += 1;
-                continue;
-            };
-            let (call, _) = self.arriving.swap_remove(place);
+        let came = Cell::new(None);
+        let has_come = |(call, _): &mut (Call, u32)| {
+            let talks = matches!(call.called, Called::Watch | Called::Reflection);
+            talks || matches!(call.messages.poll_only(cx), Poll::Ready(message) if came.replace(Some(message)).is_none())
+        };
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.extend(self.arriving.extract_if(.., has_come).map(|(call, _)| (call, came.take())));
+        let answered = ready.iter().any(|(_, message)| message.is_some());
+        if answered {
             self.last = self.looks;
-            answered = true;
-            self.decide(call, message);
         }
+        // In the order in which they came; the last is taken out most easily.
+        ready.reverse();
+        while let Some((call, message)) = ready.pop() {
+            match message {
+                None => self.begin_talk(call),
+                Some(Ok(message)) if call.called == Called::ShouldRateLimit => {
+                    let is_like = |(_, other): &Ready| matches!(other, Some(Ok(other)) if *other == message);
+                    let others = ready.iter().rev().take_while(|other| is_like(other)).count();
+                    let run = ready.drain(ready.len() - others..).rev().map(|(call, _)| call);
+                    self.decide_run(std::iter::once(call).chain(run).collect(), message);
+                }
+                Some(message) => self.decide(call, message),
+            }
+        }
+        self.ready = ready;
         answered
     }
 
@@ -174,6 +196,30 @@ impl Talk {
             return refuse(&mut call.respond, &Status::new(Code::ResourceExhausted, what));
         }
         self.talks.push(Box::pin(converse(Arc::clone(&self.shared), call)));
+    }
+
+    /// Answers calls whose message is the same, now or when their store has.
+    fn decide_run(&mut self, run: SmallVec<[Call; 1]>, message: Bytes) {
+        let times = NonZeroU64::new(run.len() as u64).filter(|times| times.get() > 1);
+        let begun = match times {
+            Some(times) => answer_run(&self.shared, &message, times),
+            None => Ok(Run::Apart),
+        };
+        match begun {
+            Ok(Run::Passed(answer)) => {
+                run.into_iter().for_each(|mut call| reply(&mut call.respond, Ok(answer.clone())));
+            }
+            Ok(Run::Waits(place)) => {
+                let responds = run.into_iter().map(|mut call| {
+                    call.messages.release();
+                    call.respond
+                });
+                let (shared, responds) = (Arc::clone(&self.shared), responds.collect());
+                self.waiting.push(Box::pin(answer_run_later(shared, (message, place), responds)));
+            }
+            Ok(Run::Apart) => run.into_iter().for_each(|call| self.decide(call, Ok(message.clone()))),
+            Err(status) => run.into_iter().for_each(|mut call| refuse(&mut call.respond, &status)),
+        }
     }
 
     /// Answers a call whose message is there, now or when its store has.

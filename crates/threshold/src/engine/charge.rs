@@ -167,7 +167,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let mut charging = self.charging(charges)?;
         charging.asked.outcome = self.store.apply(&charging.asked.plan.batch).await?;
         let Asked { outcome, .. } = &charging.asked;
-        self.count_charge(outcome.admitted(), outcome.source, || charging.asked.layers());
+        self.count_charge(outcome.admitted(), outcome.source, || charging.asked.layers(), 1);
         self.count_charges(&charging, charges);
         if !charging.asked.outcome.admitted()
             && let Some(gates) = charging.asked.close()
@@ -183,7 +183,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let limits = limits.filter(|(_, charge)| matches!(charge.by, Chosen::Limit(..)));
         let id = |charge: &Charge<'_>| subject::key_id(self.subject_keys.current(), charge.key);
         let named = limits.map(|(steps, charge)| (steps.clone(), id(charge)));
-        self.count_named((&charging.asked, charging.asked.outcome.admitted()), named);
+        self.count_named((&charging.asked, charging.asked.outcome.admitted(), 1), named);
     }
 
     /// Whether `charge` can be made, whatever is left.

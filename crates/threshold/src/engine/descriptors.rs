@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 use threshold_core::{
-    AlgorithmKind, Clock, Ledger, LimitError, MAX_STEPS, Rate, Retry, Source, Span, Store, StoreError,
+    AlgorithmKind, Clock, Ledger, LimitError, MAX_STEPS, Mode, Rate, Retry, Source, Span, Store, StoreError,
     SubjectId, Timestamp,
 };
 
@@ -50,6 +50,19 @@ pub struct DescriptorDecision {
     refused: bool,
     /// True if what was asked has its outcome.
     judged: bool,
+    /// How many like calls it is about, if it is more than one.
+    times: Option<NonZeroU64>,
+}
+
+/// What came of a run of like calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DescriptorRun {
+    /// All of them pass.
+    Passed,
+    /// Nobody knows yet; it is to be [finished](Engine::finish_rate_limit_run).
+    Waits,
+    /// They have to be asked about one by one. Nothing is charged.
+    Apart,
 }
 
 /// What one descriptor of a call came to.
@@ -140,7 +153,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         descriptors: &[Descriptor<'_>],
         decision: &mut DescriptorDecision,
     ) -> Result<bool, DescriptorError> {
-        self.plan_descriptors(domain, descriptors, decision)?;
+        self.plan_descriptors(domain, descriptors, None, decision)?;
         let DescriptorDecision { asked, looked, refused, judged, .. } = decision;
         if asked.plan.steps.is_empty() {
             *judged = true;
@@ -183,13 +196,65 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         Ok(())
     }
 
+    /// Charges a run of like calls as one, as far as it needs no waiting, if all of them pass and there is nothing else to be
+    /// said or done about them. What is left is then what is left after all of them.
+    ///
+    /// # Errors
+    ///
+    /// If there are too many descriptors.
+    pub fn rate_limit_run_at_once(
+        &self,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        times: NonZeroU64,
+        decision: &mut DescriptorDecision,
+    ) -> Result<DescriptorRun, DescriptorError> {
+        self.plan_descriptors(domain, descriptors, Some(times), decision)?;
+        let DescriptorDecision { asked, looked, refused, .. } = decision;
+        // What is only observed is counted up to its limit and no further, which takes one at a time.
+        let enforced = asked.plan.batch.steps().iter().all(|step| step.mode == Mode::Enforce);
+        if *refused || looked.is_some() || !enforced {
+            return Ok(DescriptorRun::Apart);
+        }
+        if !asked.plan.steps.is_empty() {
+            match self.store.apply_at_once(&asked.plan.batch) {
+                Some(outcome) => asked.outcome = outcome,
+                None => return Ok(DescriptorRun::Waits),
+            }
+        }
+        Ok(if self.end_run(decision) { DescriptorRun::Passed } else { DescriptorRun::Apart })
+    }
+
+    /// Does what a run still waits for. False if its calls have to be asked about one by one.
+    ///
+    /// # Errors
+    ///
+    /// If the store could make no decision.
+    pub async fn finish_rate_limit_run(
+        &self,
+        decision: &mut DescriptorDecision,
+    ) -> Result<bool, DescriptorError> {
+        decision.asked.outcome = self.store.apply(&decision.asked.plan.batch).await?;
+        Ok(self.end_run(decision))
+    }
+
+    fn end_run(&self, decision: &mut DescriptorDecision) -> bool {
+        decision.judged = true;
+        let passed = decision.allowed();
+        if passed {
+            self.count_decided(decision);
+        }
+        passed
+    }
+
     /// Counts what was decided, if anybody counts.
     #[inline]
     fn count_decided(&self, decision: &DescriptorDecision) {
-        self.count_charge(decision.allowed(), decision.source(), || decision.asked.layers());
+        let (allowed, times) = (decision.allowed(), decision.times.map_or(1, NonZeroU64::get));
+        self.count_charge(allowed, decision.source(), || decision.asked.layers(), times);
         if self.counts() {
             let named = decision.met.iter().filter_map(Met::counted);
-            self.count_named((&decision.asked, decision.allowed()), named);
+            self.count_named((&decision.asked, allowed, times), named);
         }
     }
 
@@ -197,6 +262,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         &self,
         domain: &str,
         descriptors: &[Descriptor<'_>],
+        times: Option<NonZeroU64>,
         decision: &mut DescriptorDecision,
     ) -> Result<(), DescriptorError> {
         let state = self.state.load();
@@ -204,6 +270,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             descriptors.iter().map(|descriptor| find(&state, domain, descriptor)).collect();
         let replaced = replaced(&found);
         decision.clear();
+        decision.times = times;
         let now = self.edge.now();
         for (descriptor, found) in descriptors.iter().zip(&found) {
             let met = match found {
@@ -340,7 +407,8 @@ impl DescriptorDecision {
         if from + MOST_STEPS > MAX_STEPS {
             return Err(DescriptorError::TooMany);
         }
-        add(&mut asked.plan, descriptor.hits.unwrap_or(NonZeroU64::MIN))?;
+        let hits = descriptor.hits.unwrap_or(NonZeroU64::MIN);
+        add(&mut asked.plan, self.times.map_or(hits, |times| hits.saturating_mul(times)))?;
         let steps = from..asked.plan.steps.len();
         if steps.end >= MAX_STEPS {
             return Err(DescriptorError::TooMany);

@@ -102,12 +102,18 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         });
     }
 
-    /// Counts what was charged to whom the caller names, by limits of those layers.
+    /// Counts what was charged to whom the caller names, by limits of those layers, so many `times` at once.
     #[inline]
-    pub(super) fn count_charge(&self, admitted: bool, source: Source, layers: impl FnOnce() -> Layers) {
+    pub(super) fn count_charge(
+        &self,
+        admitted: bool,
+        source: Source,
+        layers: impl FnOnce() -> Layers,
+        times: u64,
+    ) {
         if let Some(figures) = &self.figures {
             let ending = if admitted { Ending::Allowed } else { Ending::Limited };
-            figures.count((ending, layers()), source, 1);
+            figures.count((ending, layers()), source, times);
         }
     }
 
@@ -161,10 +167,10 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     }
 
     /// Counts what limits of the policy were asked about keys that callers named, if anybody counts: which steps of `asked`
-    /// are whose. Those are no requests: nothing else is known of them.
+    /// are whose. Those are no requests: nothing else is known of them. So many `times` at once.
     pub(super) fn count_named(
         &self,
-        (asked, allowed): (&Asked, bool),
+        (asked, allowed, times): (&Asked, bool, u64),
         named: impl Iterator<Item = (Range<usize>, SubjectId)>,
     ) {
         let Some(usage) = &self.usage else { return };
@@ -181,8 +187,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             }
         }
         if !met.is_empty() {
-            let (at, whole) = (asked.outcome.at, None);
-            usage.count(&Noted { at, allowed, times: 1, whole, whose: Whose::Ids(&subjects), met: &met });
+            let (at, whole, whose) = (asked.outcome.at, None, Whose::Ids(&subjects));
+            let times = u32::try_from(times).unwrap_or(u32::MAX);
+            usage.count(&Noted { at, allowed, times, whole, whose, met: &met });
         }
     }
 

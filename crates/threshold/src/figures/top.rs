@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Enough that two threads seldom want the same one.
 const SHARDS: usize = 8;
-/// The most bytes that are kept of a text.
+/// The most bytes that are kept of a text: those that begin alike for so long are counted as one.
 const TEXT: usize = 128;
 
 /// Those who were counted most.
@@ -39,20 +39,36 @@ impl<K> Most<K> {
     }
 }
 
+/// True if a text that was kept may be the beginning of a longer one.
+pub(super) const fn may_be_cut(text: &str) -> bool {
+    // A letter that does not fit takes up to four bytes.
+    text.len() + 3 >= TEXT
+}
+
 /// What can be kept of a key.
 pub trait Keep<K> {
+    /// As much of it as is kept.
+    fn cut(&self) -> &Self;
     /// Keeps it.
     fn keep(&self) -> K;
 }
 
 impl Keep<String> for str {
-    fn keep(&self) -> String {
+    fn cut(&self) -> &Self {
         let end = (0..=TEXT.min(self.len())).rev().find(|end| self.is_char_boundary(*end));
-        self[..end.unwrap_or(0)].to_owned()
+        &self[..end.unwrap_or(0)]
+    }
+
+    fn keep(&self) -> String {
+        self.to_owned()
     }
 }
 
 impl<K: Copy> Keep<K> for K {
+    fn cut(&self) -> &Self {
+        self
+    }
+
     fn keep(&self) -> K {
         *self
     }
@@ -72,6 +88,7 @@ impl<K: Hash + Eq + Ord + Clone> Top<K> {
         K: Borrow<Q>,
         Q: Hash + Eq + Keep<K> + ?Sized,
     {
+        let key = key.cut();
         // Drawn anew for each process: nobody can choose keys that meet in one shard.
         let shard = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
         let mut kept = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,9 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut() {
-        let top = Top::<String>::new(8);
-        top.count(&*"ü".repeat(1_000));
-        assert!(top.most(1)[0].key.len() <= TEXT);
+    fn texts_are_cut_and_those_that_begin_alike_are_one() {
+        let top = Top::<String>::new(64);
+        let long = format!("x{}", "ü".repeat(1_000));
+        (0..3).for_each(|_| top.count(&*long));
+        top.count(&*format!("{long}!"));
+        let most = top.most(usize::MAX);
+        assert_eq!(most.iter().map(|one| (one.key.len(), one.count)).collect::<Vec<_>>(), [(TEXT - 1, 4)]);
     }
 }

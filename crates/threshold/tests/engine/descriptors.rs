@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use threshold::engine::{Descriptor, DescriptorDecision, DescriptorError, DescriptorStatus, OwnLimit};
+use threshold::engine::{
+    Descriptor, DescriptorDecision, DescriptorError, DescriptorRun, DescriptorStatus, OwnLimit,
+};
 use threshold::{AlgorithmKind, Retry, Span};
 
 use crate::common::{Ask, Service, override_all, rotate, rules};
@@ -199,4 +201,66 @@ async fn thousands_of_limits_are_found_and_retired() {
     service.engine.reload(rules(&text("day"))).unwrap();
     assert_eq!(service.calls(&[("a", "2999")], 5).await, 0);
     assert_eq!(service.calls(&[("a", "7")], 5).await, 2);
+}
+
+impl Service {
+    /// What comes of so many like calls as one.
+    async fn run(&self, descriptors: &[Descriptor<'_>], times: u64) -> (bool, DescriptorDecision) {
+        let (mut decision, times) = (DescriptorDecision::default(), NonZeroU64::new(times).unwrap());
+        let run = self.engine.rate_limit_run_at_once("edge", descriptors, times, &mut decision).unwrap();
+        let passed = match run {
+            DescriptorRun::Waits => self.engine.finish_rate_limit_run(&mut decision).await.unwrap(),
+            run => run == DescriptorRun::Passed,
+        };
+        (passed, decision)
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_like_calls_leaves_what_they_leave_one_by_one() {
+    for algorithm in ["token-bucket", "fixed-window", "sliding-window", "sliding-log"] {
+        let policy = limit("[\"a\"]", &format!("rate = \"20/min\"\nalgorithm = \"{algorithm}\""));
+        let (together, apart) = (Service::new(&policy), Service::new(&policy));
+        for (many, pause) in [(3, 2), (7, 1), (5, 9), (9, 0), (2, 30), (16, 61), (1, 7), (4, 0)] {
+            let (passed, decision) = together.run(&[described(&[("a", "x")])], many).await;
+            let before = apart.calls(&[("a", "x")], many as usize).await;
+            assert_eq!(passed, before == many as usize, "{algorithm}: {many}");
+            if passed {
+                // Looked at after the last of them, which was told the same.
+                let looked = Descriptor { hits: None, ..described(&[("a", "x")]) };
+                let left = apart.engine.rate_limit("edge", &[looked]).await.unwrap();
+                assert_eq!(only(&decision), only(&left), "{algorithm}: {many}");
+            } else {
+                // Nothing was charged: they are asked one by one.
+                assert_eq!(together.calls(&[("a", "x")], many as usize).await, before, "{algorithm}");
+            }
+            [&together, &apart].iter().for_each(|service| service.wait(Span::from_secs(pause)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_does_not_fit_closes_nothing() {
+    let service = Service::new(&limit("[\"a\"]", "rate = \"5/min\"\nblock_for = \"10min\""));
+    assert!(!service.run(&[described(&[("a", "x")])], 6).await.0);
+    assert_eq!(service.calls(&[("a", "x")], 5).await, 5, "it is not blocked");
+    assert_eq!(service.calls(&[("a", "x")], 1).await, 0);
+    service.wait(Span::from_secs(120));
+    assert!(!service.run(&[described(&[("a", "x")])], 2).await.0, "it is blocked");
+}
+
+#[tokio::test]
+async fn runs_of_what_is_observed_looked_at_or_refused_are_asked_one_by_one() {
+    let observed = Service::new(&limit("[\"a\"]", "rate = \"5/min\"\nenforce = \"observe\""));
+    assert!(!observed.run(&[described(&[("a", "x")])], 2).await.0);
+    let service = Service::new(&limit("[\"a\"]", "rate = \"5/min\""));
+    let looked = Descriptor { hits: None, ..described(&[("a", "x")]) };
+    assert!(!service.run(&[looked], 2).await.0);
+    let nothing = Descriptor { own: Some(OwnLimit::Nothing), ..described(&[("a", "x")]) };
+    assert!(!service.run(&[nothing], 2).await.0);
+    let free = service.run(&[described(&[("b", "x")])], 1_000).await;
+    assert_eq!((free.0, only(&free.1)), (true, DescriptorStatus::Free));
+    let most = Descriptor { hits: NonZeroU64::new(u64::MAX), ..described(&[("a", "x")]) };
+    assert!(!service.run(&[most], 1_000).await.0, "more than there can be");
+    assert_eq!(service.calls(&[("a", "x")], 9).await, 5, "nothing of it was charged");
 }

@@ -148,12 +148,8 @@ fn tops(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
         let width = usize::from(place.width);
         let line = |(key, blocks): &(String, u64)| {
             let number = count(*blocks as f64);
-            let room = width.saturating_sub(number.chars().count() + 1);
-            let shown: String = match key.chars().count() > room {
-                true => key.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
-                false => key.clone(),
-            };
-            Line::from(format!("{shown:<room$} {number}"))
+            let shown = fitted(key, width.saturating_sub(number.len() + 1));
+            Line::from(format!("{shown} {number}"))
         };
         let lines: Vec<Line<'_>> =
             if rows.is_empty() { vec![Line::from("nobody")] } else { rows.iter().map(line).collect() };
@@ -164,6 +160,29 @@ fn tops(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
 fn footer(look: Look) -> Paragraph<'static> {
     let text = if look.held { "q ends   p goes on" } else { "q ends   p holds it still" };
     Paragraph::new(text).style(look.colour(Color::DarkGray))
+}
+
+/// A text in exactly `room` columns of a terminal: cut, or with blanks behind it. Some letters take two columns, some none.
+fn fitted(text: &str, room: usize) -> String {
+    let columns = |text: &str| Span::raw(text).width();
+    let whole = columns(text) <= room;
+    let most = if whole { room } else { room.saturating_sub(1) };
+    let mut shown = String::with_capacity(room);
+    let mut used = 0;
+    for letter in text.chars() {
+        let wide = columns(letter.encode_utf8(&mut [0; 4]));
+        if used + wide > most {
+            break;
+        }
+        shown.push(letter);
+        used += wide;
+    }
+    if !whole && room > 0 {
+        shown.push('…');
+        used += 1;
+    }
+    shown.extend(std::iter::repeat_n(' ', room.saturating_sub(used)));
+    shown
 }
 
 /// A number in a few letters.
@@ -261,6 +280,19 @@ mod tests {
         let shown = screen(&view(), (200, 60));
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
         assert!(shown.contains("evil"), "{shown}");
+    }
+
+    #[test]
+    fn wide_letters_push_no_count_out() {
+        let texts = ["short", "日本語のテナント名がとても長い", "a\u{301}bc", "مرحبا بالعالم", "👩‍👩‍👧‍👦 family", ""];
+        for room in 0..20 {
+            for text in texts {
+                assert_eq!(Span::raw(fitted(text, room)).width(), room, "{text} in {room}");
+            }
+        }
+        let mut view = view();
+        view.top[2].1 = vec![("漢".repeat(100), 4_321)];
+        assert!(screen(&view, (80, 24)).contains("4321"), "{}", screen(&view, (80, 24)));
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return None;
         }
         let (_, verdict) = self.store.apply_one_at_once(&charge.step)?;
-        self.count_charge(verdict.admitted(), Source::Exact, Layers::default);
+        self.count_charge(verdict.admitted(), Source::Exact, Layers::default, 1);
         Some(AdhocCharged {
             retry: verdict.retry,
             capacity: verdict.limit,
@@ -183,7 +183,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// If the store could make no decision.
     pub async fn charge_adhoc(&self, charge: &AdhocCharge) -> Result<AdhocCharged, StoreError> {
         let outcome = self.store.apply(&charge.batch()).await?;
-        self.count_charge(outcome.admitted(), outcome.source, Layers::default);
+        self.count_charge(outcome.admitted(), outcome.source, Layers::default, 1);
         Ok(AdhocCharged::new(&outcome))
     }
 
