@@ -5,6 +5,7 @@
 mod support;
 
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use support::client::Client;
@@ -22,7 +23,10 @@ struct Terminal {
 impl Terminal {
     /// Runs `threshold top` for `server` in a terminal of that size.
     fn start(server: &Server, (width, height): (u16, u16)) -> Self {
-        let terminal = Self { name: format!("threshold-{}-{width}", server.pid()) };
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        // A name that was just used may still be on its way out.
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { name: format!("threshold-{}-{nth}", server.pid()) };
         let run = format!(
             "THRESHOLD_ADMIN_TOKEN={TOKEN} {} top --admin http://{}; echo ended with $?; stty -a; sleep 60",
             env!("CARGO_BIN_EXE_threshold"),
@@ -114,13 +118,19 @@ async fn signals_leave_the_terminal_as_it_was() {
         let terminal = Terminal::start(&server, (80, 24));
         terminal.shows("all is well");
         let admin = format!("top --admin http://{}", server.admin);
-        let found = Command::new("pgrep").args(["--newest", "--full", &format!("threshold {admin}")]).output().unwrap();
+        let found = Command::new("pgrep")
+            .args(["--newest", "--full", &format!("threshold {admin}")])
+            .output()
+            .unwrap();
         let pid = String::from_utf8(found.stdout).unwrap();
         assert!(Command::new("kill").args(["-s", signal, pid.trim()]).status().unwrap().success());
         let after = terminal.shows("ended with 0");
         assert!(!after.contains("refused endpoints"), "{signal}: the screen is as it was before\n{after}");
         let after = terminal.shows("icanon");
-        assert!(!after.contains("-icanon") && !after.contains("-echo "), "{signal}: lines are read as before\n{after}");
+        assert!(
+            !after.contains("-icanon") && !after.contains("-echo "),
+            "{signal}: lines are read as before\n{after}"
+        );
     }
 }
 

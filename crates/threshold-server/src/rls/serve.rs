@@ -15,17 +15,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream as _;
 use futures_util::stream::FuturesUnordered;
-use smallvec::SmallVec;
 use h2::server::{Builder, Connection};
 use h2::{Ping, PingPong};
+use smallvec::SmallVec;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
 use super::call::{
-    Call, Called, Code, MESSAGE, Status, answer, answer_later, answer_run, answer_run_later, converse, refuse,
-    reply,
+    Call, Called, Code, MESSAGE, Status, answer, answer_later, answer_run, answer_run_later, converse,
+    refuse, reply,
 };
 use super::limit::{Begun, Run};
 use super::whole::Whole;
@@ -162,8 +162,12 @@ impl Talk {
     fn poll_arriving(&mut self, cx: &mut Context<'_>) -> bool {
         let came = Cell::new(None);
         let has_come = |(call, _): &mut (Call, u32)| {
-            let talks = matches!(call.called, Called::Watch | Called::Reflection);
-            talks || matches!(call.messages.poll_only(cx), Poll::Ready(message) if came.replace(Some(message)).is_none())
+            if matches!(call.called, Called::Watch | Called::Reflection) {
+                return true;
+            }
+            let Poll::Ready(message) = call.messages.poll_only(cx) else { return false };
+            came.set(Some(message));
+            true
         };
         let mut ready = std::mem::take(&mut self.ready);
         ready.extend(self.arriving.extract_if(.., has_come).map(|(call, _)| (call, came.take())));

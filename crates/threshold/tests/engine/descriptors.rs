@@ -206,10 +206,12 @@ async fn thousands_of_limits_are_found_and_retired() {
 impl Service {
     /// What comes of so many like calls as one.
     async fn run(&self, descriptors: &[Descriptor<'_>], times: u64) -> (bool, DescriptorDecision) {
-        let (mut decision, times) = (DescriptorDecision::default(), NonZeroU64::new(times).unwrap());
-        let run = self.engine.rate_limit_run_at_once("edge", descriptors, times, &mut decision).unwrap();
-        let passed = match run {
-            DescriptorRun::Waits => self.engine.finish_rate_limit_run(&mut decision).await.unwrap(),
+        let (mut decision, times) = (DescriptorDecision::default(), NonZeroU64::new(times).expect("some"));
+        let run = self.engine.rate_limit_run_at_once("edge", descriptors, times, &mut decision);
+        let passed = match run.expect("memory answers") {
+            DescriptorRun::Waits => {
+                self.engine.finish_rate_limit_run(&mut decision).await.expect("memory answers")
+            }
             run => run == DescriptorRun::Passed,
         };
         (passed, decision)
