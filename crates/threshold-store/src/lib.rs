@@ -42,7 +42,8 @@ pub mod node;
 pub mod open;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod prefetch;
+#[doc(hidden)]
+pub mod prefetch;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "sqlite")]

@@ -297,7 +297,6 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     /// store.
     #[inline]
     fn arrive(&self, state: &State, asking: &Asking<'_>, decision: &mut Decision) -> bool {
-        self.prepare_count();
         // Not moved out of its result: a path may be large.
         let path = Path::read(asking.facts.path);
         let path = match &path {

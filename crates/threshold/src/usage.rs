@@ -209,20 +209,6 @@ impl Usage {
         let _ = self.key.set(key.clone());
     }
 
-    /// Gets the memory ready that the next [`count`](Self::count) of this thread writes into, for who has something else to
-    /// wait for in the meantime.
-    #[inline]
-    pub fn prepare(&self) {
-        let touch = |claims: &RefCell<Vec<Claim>>| {
-            let claims = claims.borrow();
-            if let Some(own) = claims.iter().find(|claim| claim.usage == self.id) {
-                own.ring.touch();
-            }
-        };
-        // A thread that ends has nothing to get ready.
-        let _ = CLAIMS.try_with(touch);
-    }
-
     /// Writes down one decision, for [`gather`](Self::gather) to count.
     #[inline]
     pub fn count(&self, noted: &Noted<'_>) {

@@ -20,15 +20,6 @@ use crate::route::Path;
 use crate::usage::{Met, Mets, Noted, People, Person, Usage, Whose};
 
 impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
-    /// Gets ready to count a decision, if anybody counts: before it looks for its limits, and long before it takes the first
-    /// lock, which would wait for this.
-    #[inline]
-    pub(super) fn prepare_count(&self) {
-        if let Some(usage) = &self.usage {
-            usage.prepare();
-        }
-    }
-
     /// Counts what was decided, if anybody counts.
     #[inline]
     pub(super) fn record(&self, state: &State, asking: &Asking<'_>, decision: &Decision) {

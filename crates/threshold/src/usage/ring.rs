@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use threshold_core::{MAX_STEPS, SubjectId, SubjectKey, SubjectKind, Timestamp, each_word};
+use threshold_store::prefetch::prefetch_to_write;
 
 use super::block::Block;
 use super::shape::{self, Shapes};
@@ -17,8 +18,8 @@ use crate::engine::Names;
 /// How many words a ring has: 1 MiB. A decision over four layers takes about seven of them.
 const WORDS: usize = 1 << 17;
 const MASK: u64 = WORDS as u64 - 1;
-/// The words that are touched before a decision is made: each is in another line than the one before.
-const AHEAD: [u64; 2] = [0, 8];
+/// The words behind a decision that are fetched for the next ones: each is in another line than the one before.
+const AHEAD: [u64; 2] = [8, 16];
 /// The kinds of so many subjects are in one word.
 const KINDS: usize = 16;
 /// No decision takes more words.
@@ -129,6 +130,10 @@ impl Ring {
             Whose::Ids(ids) => write_ids(ids, &mut put),
         }
         writer.tail.store(place, Ordering::Release);
+        // The reader's processor has these lines. Who writes there without having asked waits for them with its next lock.
+        for ahead in AHEAD {
+            prefetch_to_write(&raw const self.words[((place + ahead) & MASK) as usize]);
+        }
         much
     }
 
@@ -136,19 +141,6 @@ impl Ring {
     fn drop_counts(&self, noted: &Noted<'_>) {
         let dropped = self.writer.dropped.load(Ordering::Relaxed);
         self.writer.dropped.store(dropped + noted.counts(), Ordering::Relaxed);
-    }
-
-    /// Writes something where the next decisions will be, which nobody reads before those: the lines of memory come here from
-    /// the reader's processor, and the decision that writes them need not wait. Only for who has [claimed](Self::claim) it.
-    #[inline]
-    pub(super) fn touch(&self) {
-        let writer = &self.writer;
-        let tail = writer.tail.load(Ordering::Relaxed);
-        if tail < writer.look.load(Ordering::Relaxed) {
-            for ahead in AHEAD {
-                self.words[((tail + ahead) & MASK) as usize].store(0, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Looks how far the reader is, and says when to look again: its lines of memory are far away. True if half of the ring
