@@ -73,6 +73,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// How long ago the loss of [`lost_at`](Self::lost_at) was when this learnt of it: a node that starts hours later need not
+    /// feel it for as long.
+    fn lost_ago(&self) -> Span {
+        Span::ZERO
+    }
+
     /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
     /// before it asks for one.
     #[inline]
@@ -203,6 +209,8 @@ pub trait DynStore: Send + Sync {
     fn is_partitioned_dyn(&self) -> bool;
     /// [`Store::lost_at`].
     fn lost_at_dyn(&self) -> Option<Timestamp>;
+    /// [`Store::lost_ago`].
+    fn lost_ago_dyn(&self) -> Span;
     /// [`Store::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
@@ -252,6 +260,10 @@ impl<S: Store> DynStore for S {
 
     fn lost_at_dyn(&self) -> Option<Timestamp> {
         Store::lost_at(self)
+    }
+
+    fn lost_ago_dyn(&self) -> Span {
+        Store::lost_ago(self)
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -308,6 +320,10 @@ impl Store for Arc<dyn DynStore + '_> {
 
     fn lost_at(&self) -> Option<Timestamp> {
         (**self).lost_at_dyn()
+    }
+
+    fn lost_ago(&self) -> Span {
+        (**self).lost_ago_dyn()
     }
 
     async fn health(&self) -> Health {

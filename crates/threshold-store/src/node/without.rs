@@ -176,10 +176,15 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     async fn exhaust(&self, batch: &Batch, lost: Timestamp) -> Result<(), StoreError> {
         // By the node's own clock, and from when it noticed: other clocks may show another time.
         let now = self.clock.now();
-        if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
-            self.loss_noticed.store(now.as_micros(), Ordering::Release);
-            let reason = "it may have lost what it had acknowledged; closed limits start with nothing left";
-            self.changed(ComponentName::Store, self.store.state(), reason.to_owned());
+        if self.loss.load(Ordering::Acquire) != lost.as_micros() {
+            // First: who sees the loss must not take it for one of long ago.
+            let noticed = now.minus(self.store.inner().lost_ago());
+            self.loss_noticed.store(noticed.as_micros(), Ordering::Release);
+            if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
+                let reason =
+                    "it may have lost what it had acknowledged; closed limits start with nothing left";
+                self.changed(ComponentName::Store, self.store.state(), reason.to_owned());
+            }
         }
         let noticed = Timestamp::from_micros(self.loss_noticed.load(Ordering::Acquire));
         let (mut all, mut marks) = (Batch::default(), Batch::default());

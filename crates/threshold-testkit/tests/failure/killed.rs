@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use threshold_core::{AlgorithmKind, OnFailure, Source, Store as _};
+use threshold_core::{AlgorithmKind, Batch, OnFailure, Source, Store as _};
 use threshold_testkit::figures::{Claim, size};
-use threshold_testkit::servers::{Postgres, Redis, RedisCluster};
+use threshold_testkit::servers::{Postgres, Redis, RedisCluster, RedisOptions};
 
-use super::common::{LIMIT, Load, eventually, node, nodes, one, one_of, wait};
+use super::common::{LIMIT, Load, Node, eventually, node, nodes, one, one_of, wait};
 
 /// What clients of a limit that is closed or shared may be admitted in all, whatever happens.
 const fn most(on_failure: OnFailure) -> u64 {
@@ -80,6 +80,74 @@ async fn closed_limits_on_a_redis_that_lost_its_data_start_exhausted_and_refill(
     }
     assert!(in_a_row < 15, "fifteen at once: it started afresh");
     eventually("it refills", async || node.apply(&batch).await.is_ok_and(|outcome| outcome.admitted())).await;
+}
+
+/// How many `node` admits until it refuses.
+async fn drained(node: &Node, batch: &Batch) -> u64 {
+    let mut admitted = 0;
+    eventually("all is used up", async || match node.apply(batch).await {
+        Ok(outcome) if outcome.admitted() => {
+            admitted += 1;
+            false
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    })
+    .await;
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_after_a_redis_lost_its_data_hears_of_it_from_the_others() {
+    let claim = Claim::of("a node starts beside others after each kill of a Redis without persistence");
+    let kills: u32 = size(3, 50);
+    let mut over = 0;
+    let mut server = Redis::start();
+    for kill in 0..kills {
+        let url = format!("{}?prefix=kill{kill}", server.url());
+        let (nodes, batch) = (nodes(&url, 2).await, one(1, OnFailure::Closed));
+        for _ in 0..10 {
+            assert!(nodes[0].apply(&batch).await.unwrap().admitted());
+        }
+        server.kill();
+        server.start_again();
+        eventually("the others have noticed", async || nodes[1].apply(&batch).await.is_ok()).await;
+        over += drained(&node(&url, 3).await, &batch).await;
+    }
+    claim.show("kill-new-node", &format!("{kills} kills, {over} over"), "0 over", over == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_alone_knows_that_another_server_had_answered() {
+    let options = RedisOptions::new().set("appendonly", "yes").set("appendfsync", "everysec");
+    let mut server = options.start();
+    let batch = one(1, OnFailure::Closed);
+    let before = node(&server.url(), 1).await;
+    for _ in 0..10 {
+        assert!(before.apply(&batch).await.unwrap().admitted());
+    }
+    before.close().await.unwrap();
+    let beside = node(&server.url(), 1).await;
+    assert!(beside.apply(&batch).await.unwrap().admitted(), "the same server: nothing is lost");
+    server.kill();
+    server.start_again();
+    assert_eq!(drained(&node(&server.url(), 1).await, &batch).await, 0, "some of it may be lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_were_there_tell_one_that_found_nothing_at_all() {
+    let server = Redis::start();
+    let batch = one(1, OnFailure::Closed);
+    let before = node(&server.url(), 2).await;
+    assert!(before.apply(&batch).await.unwrap().admitted());
+    server.cli(&["FLUSHALL"]).unwrap();
+    // Nothing tells an emptied store from a new one.
+    let new = node(&server.url(), 2).await;
+    assert!(new.apply(&batch).await.unwrap().admitted());
+    for node in [&before, &new] {
+        node.sweep(1).await.unwrap();
+    }
+    assert_eq!(drained(&new, &batch).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,8 +239,8 @@ async fn failovers_of_a_cluster_admit_nothing_beyond_closed_limits() {
     let mut cluster = RedisCluster::start();
     let mut over = 0;
     for round in 0..failovers {
-        // Those that have seen one loss admit nothing on new keys either, for as long as it is felt.
-        let nodes = nodes(&format!("{}?timeout=500", cluster.url()), 2).await;
+        // A store that has seen one loss admits nothing on new keys either, for as long as it is felt: another one each time.
+        let nodes = nodes(&format!("{}?timeout=500&prefix=failover{round}", cluster.url()), 2).await;
         let batch = one(u128::from(round) << 64 | 77, OnFailure::Closed);
         let load = Load::start(&nodes, &batch, Duration::from_millis(2));
         eventually("some are admitted", async || load.seen().admitted() >= 1).await;
