@@ -79,6 +79,12 @@ pub trait Store: Send + Sync {
         Span::ZERO
     }
 
+    /// How long it keeps anybody waiting for one answer; none if it never makes anybody wait. A node that has to ask it several
+    /// times for one decision waits no longer than that for all of them, by the timers of tokio.
+    fn patience(&self) -> Option<Span> {
+        None
+    }
+
     /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
     /// before it asks for one.
     #[inline]
@@ -211,6 +217,8 @@ pub trait DynStore: Send + Sync {
     fn lost_at_dyn(&self) -> Option<Timestamp>;
     /// [`Store::lost_ago`].
     fn lost_ago_dyn(&self) -> Span;
+    /// [`Store::patience`].
+    fn patience_dyn(&self) -> Option<Span>;
     /// [`Store::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
@@ -264,6 +272,10 @@ impl<S: Store> DynStore for S {
 
     fn lost_ago_dyn(&self) -> Span {
         Store::lost_ago(self)
+    }
+
+    fn patience_dyn(&self) -> Option<Span> {
+        Store::patience(self)
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -324,6 +336,10 @@ impl Store for Arc<dyn DynStore + '_> {
 
     fn lost_ago(&self) -> Span {
         (**self).lost_ago_dyn()
+    }
+
+    fn patience(&self) -> Option<Span> {
+        (**self).patience_dyn()
     }
 
     async fn health(&self) -> Health {

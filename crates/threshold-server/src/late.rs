@@ -70,6 +70,10 @@ impl Store for LateStore {
         self.store.get().map_or(Span::ZERO, Store::lost_ago)
     }
 
+    fn patience(&self) -> Option<Span> {
+        self.store.get()?.patience()
+    }
+
     async fn health(&self) -> Health {
         match self.store().await {
             Ok(store) => store.health().await,

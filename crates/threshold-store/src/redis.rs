@@ -40,7 +40,7 @@ use tokio::task::JoinHandle;
 
 use crate::across::{self, Charged, Op, Parted};
 use crate::check::Check;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, span};
 use crate::open::SecretPair;
 use desk::{Counts, Desk, Job, QUEUE};
 use kept::Known;
@@ -243,6 +243,10 @@ impl Store for RedisStore {
 
     fn lost_ago(&self) -> Span {
         self.desk.losses.ago()
+    }
+
+    fn patience(&self) -> Option<Span> {
+        Some(span(self.timeout))
     }
 
     async fn health(&self) -> Health {
