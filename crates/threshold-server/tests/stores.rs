@@ -8,6 +8,8 @@ mod apart;
 mod archive;
 #[path = "stores/batches.rs"]
 mod batches;
+#[path = "stores/denials.rs"]
+mod denials;
 #[path = "stores/outage.rs"]
 mod outage;
 mod support;
