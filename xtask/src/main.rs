@@ -32,9 +32,16 @@ enum Task {
     /// Check the habits a compiler cannot: borders, sizes, clock reads, marks left behind, links.
     #[command(after_help = "Example: cargo xtask tidy")]
     Tidy,
-    /// Run the tests at full figures and write docs/operations/proof.md.
-    #[command(after_help = "Example: cargo xtask prove")]
-    Prove,
+    /// Run the tests at full figures and write docs/operations/proof.md; all of it, or a part.
+    #[command(
+        after_help = "Examples:\n  cargo xtask prove\n  cargo xtask prove tests 'test(kills_of_redis)'\n  \
+                      cargo xtask prove fuzz policy resp"
+    )]
+    Prove {
+        /// Only this; what it does not touch stays on the page as it was
+        #[command(subcommand)]
+        part: Option<prove::Part>,
+    },
     /// Give whatever reads what strangers write inputs that nobody thought of.
     #[command(after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz policy --runs 10000000")]
     Fuzz {
@@ -58,7 +65,7 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Test { steps } => test::run(steps::STEPS, &steps),
         Task::Tidy => tidy::run(),
-        Task::Prove => prove::run(),
+        Task::Prove { part } => prove::run(part),
         Task::Fuzz { target, runs } => fuzz::run(target.as_deref(), runs),
         Task::Bench { args } => bench::run(&args),
     };

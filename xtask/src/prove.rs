@@ -3,32 +3,63 @@
 //! A test that proves something writes one flat JSON object per claim into the folder named by
 //! `THRESHOLD_PROOF_DIR`: `claim`, `figure`, `bound` and `holds`. A run that leaves no such file proved nothing and
 //! is an error, however many tests passed.
+//!
+//! All of it takes many hours, so it can be had in parts: each replaces the rows of its own claims and keeps the others.
 
 mod claim;
 mod machine;
+mod page;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 
 use crate::fuzz::{Programs, TARGETS};
 use crate::process::{self, Failure};
 use crate::servers::{self, Tests};
 use crate::{metadata, terminal};
 use claim::Claim;
+use page::Row;
 
 /// How many inputs each target gets.
 const INPUTS: u64 = 10_000_000;
 const PAGE: &str = "docs/operations/proof.md";
 
-pub(crate) fn run() -> Result<(), Failure> {
+/// What of it is run.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Part {
+    /// Only the tests, or those of them that a filter of nextest chooses
+    #[command(
+        after_help = "Examples:\n  cargo xtask prove tests\n  cargo xtask prove tests 'test(kills_of_redis)'"
+    )]
+    Tests {
+        /// As `cargo nextest run -E` takes it
+        #[arg(value_name = "FILTER")]
+        filter: Option<String>,
+    },
+    /// Only the fuzzers, or those that are named
+    #[command(after_help = "Examples:\n  cargo xtask prove fuzz\n  cargo xtask prove fuzz policy resp")]
+    Fuzz {
+        /// Only these
+        #[arg(value_name = "TARGET", value_parser = PossibleValuesParser::new(TARGETS))]
+        targets: Vec<String>,
+    },
+}
+
+pub(crate) fn run(part: Option<Part>) -> Result<(), Failure> {
     let folder = metadata::read()?.target.join("proof");
     empty(&folder)?;
-    let tests = run_tests(&folder);
-    let fuzzed = fuzz(&folder);
+    let (tests, fuzzed) = match &part {
+        Some(Part::Tests { filter }) => (tell(&folder, run_tests(&folder, filter.as_deref())), Ok(())),
+        Some(Part::Fuzz { targets }) => (Ok(()), fuzz(&folder, targets)),
+        None => (tell(&folder, run_tests(&folder, None)), fuzz(&folder, &[])),
+    };
     let (claims, unreadable) = read_claims(&folder)?;
-    if !claims.is_empty() {
-        write_page(&page(&machine::describe(), &machine::today(), &claims))?;
-        terminal::say(format_args!("wrote {PAGE}, claims: {}", claims.len()));
+    if part.is_none() && fuzzed.is_ok() {
+        // All of it was run: what nothing claims any more has no place on the page.
+        write_page(Vec::new(), &claims)?;
     }
     // The page comes first: a proof that failed is exactly the one worth reading.
     tests?;
@@ -47,18 +78,20 @@ fn empty(folder: &Path) -> Result<(), Failure> {
     outcome.map_err(|error| Failure::new(format!("the proof folder cannot be emptied: {error}")))
 }
 
-fn run_tests(folder: &Path) -> Result<(), Failure> {
+fn run_tests(folder: &Path, filter: Option<&str>) -> Result<(), Failure> {
     // Every claim is wanted, so one failed test does not stop the others.
-    let arguments = "--workspace --cargo-profile release --no-fail-fast";
+    let arguments = "--workspace --cargo-profile release --profile prove --no-fail-fast";
     servers::run(&Tests { arguments, profile: "release" }, |command| {
         command.env("THRESHOLD_PROVE", "1").env("THRESHOLD_PROOF_DIR", folder);
+        command.args(filter.into_iter().flat_map(|filter| ["-E", filter]));
     })
 }
 
 /// A target that stops early leaves a claim that does not hold.
-fn fuzz(folder: &Path) -> Result<(), Failure> {
+fn fuzz(folder: &Path, only: &[String]) -> Result<(), Failure> {
     let programs = Programs::build()?;
-    for target in TARGETS {
+    let chosen = |target: &&&str| only.is_empty() || only.iter().any(|only| only == **target);
+    for target in TARGETS.iter().filter(chosen) {
         let run = programs.run(target, INPUTS);
         let claim = serde_json::json!({
             "claim": format!("fuzz {target}: made-up inputs break nothing and hang nowhere"),
@@ -68,8 +101,19 @@ fn fuzz(folder: &Path) -> Result<(), Failure> {
         });
         fs::write(folder.join(format!("fuzz-{target}.json")), claim.to_string())
             .map_err(|error| Failure::new(format!("a proof cannot be written: {error}")))?;
+        tell(folder, Ok(()))?;
     }
     Ok(())
+}
+
+/// Puts what there is so far onto the page, whatever came of it: a run that is cut off leaves what it had.
+fn tell(folder: &Path, ran: Result<(), Failure>) -> Result<(), Failure> {
+    let (claims, _) = read_claims(folder)?;
+    if !claims.is_empty() {
+        let before = fs::read_to_string(process::root().join(PAGE)).unwrap_or_default();
+        write_page(page::rows(&before), &claims)?;
+    }
+    ran
 }
 
 fn json_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
@@ -97,23 +141,19 @@ fn read_claims(folder: &Path) -> Result<(Vec<Claim>, Vec<String>), Failure> {
     Ok((claims, unreadable))
 }
 
-fn write_page(text: &str) -> Result<(), Failure> {
+fn write_page(before: Vec<Row>, claims: &[Claim]) -> Result<(), Failure> {
+    if claims.is_empty() {
+        return Ok(());
+    }
+    let today = machine::today();
+    let rows = page::merged(before, claims.iter().map(|claim| claim.row(&today)));
     let path = process::root().join(PAGE);
     let folder = path.parent().unwrap_or(&path);
     fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&path, text))
-        .map_err(|error| Failure::new(format!("{PAGE} cannot be written: {error}")))
-}
-
-fn page(machine: &[(&str, String)], today: &str, claims: &[Claim]) -> String {
-    let machine: String = machine.iter().map(|(what, value)| format!("- {what}: {value}\n")).collect();
-    let rows: String = claims.iter().map(Claim::row).collect();
-    format!(
-        "# Proof\n\n\
-         What Threshold claims, measured at full figures. Written by `cargo xtask prove`; not edited by hand.\n\n\
-         - date: {today}\n- command: `cargo xtask prove`\n{machine}\n\
-         | claim | figure | bound | holds |\n| --- | --- | --- | --- |\n{rows}"
-    )
+        .and_then(|()| fs::write(&path, page::text(&machine::describe(), &today, &rows)))
+        .map_err(|error| Failure::new(format!("{PAGE} cannot be written: {error}")))?;
+    terminal::say(format_args!("wrote {PAGE}, claims of this run: {}", claims.len()));
+    Ok(())
 }
 
 fn judge(claims: &[Claim], unreadable: &[String]) -> Result<(), Failure> {
@@ -137,21 +177,31 @@ fn judge(claims: &[Claim], unreadable: &[String]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::Task;
 
     fn claim(holds: bool) -> Claim {
         Claim { claim: "exact".into(), figure: "0 over".into(), bound: "0".into(), holds }
     }
 
     #[test]
-    fn the_page_holds_the_machine_and_every_claim() {
-        let text = page(&[("cores", "2".into())], "2026-01-02", &[claim(true), claim(false)]);
-        assert!(text.starts_with("# Proof\n"), "{text}");
+    fn it_is_run_whole_or_in_parts() {
+        let part = |words: &[&str]| match Task::try_parse_from(["xtask", "prove"].iter().chain(words)) {
+            Ok(Task::Prove { part }) => Ok(part),
+            Ok(_) => panic!("it is another task"),
+            Err(refusal) => Err(refusal.to_string()),
+        };
+        assert!(matches!(part(&[]), Ok(None)));
+        assert!(matches!(part(&["tests"]), Ok(Some(Part::Tests { filter: None }))));
+        let chosen = part(&["tests", "test(a) or test(b)"]);
         assert!(
-            text.contains("- date: 2026-01-02\n- command: `cargo xtask prove`\n- cores: 2\n\n| claim |"),
-            "{text}"
+            matches!(chosen, Ok(Some(Part::Tests { filter: Some(filter) })) if filter == "test(a) or test(b)")
         );
-        assert!(text.ends_with("| exact | 0 over | 0 | yes |\n| exact | 0 over | 0 | **no** |\n"), "{text}");
+        let chosen = part(&["fuzz", "policy", "resp"]);
+        assert!(matches!(chosen, Ok(Some(Part::Fuzz { targets })) if targets == ["policy", "resp"]));
+        assert!(part(&["fuzz", "polcy"]).unwrap_err().contains("policy"), "those that there are are named");
     }
 
     #[test]

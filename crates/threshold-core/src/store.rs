@@ -73,6 +73,18 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// How long ago the loss of [`lost_at`](Self::lost_at) was when this learnt of it: a node that starts hours later need not
+    /// feel it for as long.
+    fn lost_ago(&self) -> Span {
+        Span::ZERO
+    }
+
+    /// How long it keeps anybody waiting for one answer; none if it never makes anybody wait. A node that has to ask it several
+    /// times for one decision waits no longer than that for all of them, by the timers of tokio.
+    fn patience(&self) -> Option<Span> {
+        None
+    }
+
     /// Starts getting at what a decision about `key` needs, where that is of use: the caller has something else to do
     /// before it asks for one.
     #[inline]
@@ -203,6 +215,10 @@ pub trait DynStore: Send + Sync {
     fn is_partitioned_dyn(&self) -> bool;
     /// [`Store::lost_at`].
     fn lost_at_dyn(&self) -> Option<Timestamp>;
+    /// [`Store::lost_ago`].
+    fn lost_ago_dyn(&self) -> Span;
+    /// [`Store::patience`].
+    fn patience_dyn(&self) -> Option<Span>;
     /// [`Store::health`].
     fn health_boxed(&self) -> BoxFuture<'_, Health>;
     /// [`Store::close`].
@@ -252,6 +268,14 @@ impl<S: Store> DynStore for S {
 
     fn lost_at_dyn(&self) -> Option<Timestamp> {
         Store::lost_at(self)
+    }
+
+    fn lost_ago_dyn(&self) -> Span {
+        Store::lost_ago(self)
+    }
+
+    fn patience_dyn(&self) -> Option<Span> {
+        Store::patience(self)
     }
 
     fn health_boxed(&self) -> BoxFuture<'_, Health> {
@@ -308,6 +332,14 @@ impl Store for Arc<dyn DynStore + '_> {
 
     fn lost_at(&self) -> Option<Timestamp> {
         (**self).lost_at_dyn()
+    }
+
+    fn lost_ago(&self) -> Span {
+        (**self).lost_ago_dyn()
+    }
+
+    fn patience(&self) -> Option<Span> {
+        (**self).patience_dyn()
     }
 
     async fn health(&self) -> Health {

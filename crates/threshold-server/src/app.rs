@@ -9,7 +9,8 @@ use threshold::figures::{Figures, Watcher};
 use threshold::open::Place;
 use threshold::recent::Recent;
 use threshold::{
-    Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, SystemClock, open_ledger, open_store,
+    Ledger as _, MemoryStore, NodeStore, SharedStore, Store as _, StoreError, SystemClock, open_ledger,
+    open_store, open_store_again,
 };
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc;
@@ -27,6 +28,7 @@ use crate::late::LateStore;
 use crate::live::Live;
 use crate::log::Log;
 use crate::metrics::{Counts, Metrics};
+use crate::remembered::Remembered;
 use crate::resp::{self, Resp};
 use crate::rls::{self, Rls};
 use crate::trace::Exporter;
@@ -299,6 +301,21 @@ async fn told(engine: &Engine) {
     tokio::time::sleep(GATHER).await;
 }
 
+/// Opens the store as one that may have been open here before.
+async fn open_again(settings: &config::Settings, log: &Log) -> Result<SharedStore, StoreError> {
+    let secrets = (&settings.secrets.current, settings.secrets.previous.as_ref());
+    let remembered = Remembered::new(&settings.data_dir, &settings.store);
+    let (store, since) = open_store_again(&settings.store, secrets, remembered.since()).await?;
+    if let Some(Err(error)) = since.map(|since| remembered.keep(since)) {
+        log.warning(&format!(
+            "{}: nothing can be remembered there ({error}); if the store loses its data while no node runs, this one will \
+             not know; let it write there, or name another folder with --data-dir",
+            settings.data_dir.display()
+        ));
+    }
+    Ok(store)
+}
+
 async fn engine(
     config: &ServerConfig,
     rules: Rules,
@@ -319,7 +336,7 @@ async fn engine(
             memory
         }
         _ => {
-            let store = open_store(&settings.store, pair).await.map_err(not_opened("--store"))?;
+            let store = open_again(settings, log).await.map_err(not_opened("--store"))?;
             let node = NodeStore::new(store, config.node);
             let node = match &config.cache {
                 Some(url) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use threshold::engine::Secrets;
 use threshold::{
-    Batch, Health, Key, Outcome, SharedStore, Store, StoreError, StoreErrorKind, Swept, Timestamp,
+    Batch, Health, Key, Outcome, SharedStore, Span, Store, StoreError, StoreErrorKind, Swept, Timestamp,
     is_partitioned, open_store,
 };
 use tokio::sync::OnceCell;
@@ -64,6 +64,14 @@ impl Store for LateStore {
 
     fn lost_at(&self) -> Option<Timestamp> {
         self.store.get()?.lost_at()
+    }
+
+    fn lost_ago(&self) -> Span {
+        self.store.get().map_or(Span::ZERO, Store::lost_ago)
+    }
+
+    fn patience(&self) -> Option<Span> {
+        self.store.get()?.patience()
     }
 
     async fn health(&self) -> Health {

@@ -56,6 +56,7 @@ mod metrics;
 mod outbound;
 mod output;
 mod reload;
+mod remembered;
 mod remote;
 mod replay;
 mod resp;

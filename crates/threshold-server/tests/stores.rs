@@ -8,6 +8,8 @@ mod apart;
 mod archive;
 #[path = "stores/batches.rs"]
 mod batches;
+#[path = "stores/denials.rs"]
+mod denials;
 #[path = "stores/outage.rs"]
 mod outage;
 mod support;
@@ -189,6 +191,56 @@ fn doctor_says_what_is_well_and_what_is_not() {
         checks.iter().find(|check| check["part"] == part && check["what"] == what).unwrap()["grade"].clone()
     };
     assert_eq!((find("store", "eviction"), find("ledger", "persistence")), ("good".into(), "bad".into()));
+}
+
+#[test]
+fn doctor_looks_at_the_second_store_too() {
+    let folder = Folder::new();
+    let database = servers::fresh_database();
+    let store = format!("{}?timeout=10000", database.url());
+    let cache = format!("{}?prefix={}&timeout=10000", servers::redis(), servers::fresh_prefix());
+    let well = threshold(&folder, &["doctor", "--store", &store, "--cache", &cache]);
+    assert_eq!(well.status.code(), Some(0), "{}", out(&well));
+    for what in ["cache   address: redis://", "cache   eviction: nothing is evicted"] {
+        assert!(out(&well).contains(what), "{what}: {}", out(&well));
+    }
+    // A server starts without one that is away, and not with one that cannot work.
+    let away = threshold(&folder, &["doctor", "--store", &store, "--cache", "redis://127.0.0.1:1"]);
+    assert_eq!(away.status.code(), Some(0), "{}", out(&away));
+    assert!(out(&away).contains("doubtful  cache   connection: "), "{}", out(&away));
+    let evicting = RedisOptions::new().set("maxmemory-policy", "allkeys-lru").start();
+    for (cache, remedy) in [
+        (evicting.url().as_str(), "set `maxmemory-policy noeviction`"),
+        (store.as_str(), "this is the store itself; name another"),
+        ("sqlite://cache.sqlite", "name one that all nodes share"),
+    ] {
+        let bad = threshold(&folder, &["doctor", "--store", &store, "--cache", cache]);
+        assert_eq!(bad.status.code(), Some(1), "{}", out(&bad));
+        assert!(out(&bad).contains(remedy), "{remedy}: {}", out(&bad));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strategy_can_be_pinned_by_the_environment() {
+    let folder = Folder::new();
+    let store = format!("{}?prefix={}&timeout=10000", servers::redis(), servers::fresh_prefix());
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    let arguments = ["--store", &store, "--ledger", &ledger];
+    let pinned = |strategy| [("THRESHOLD_SECRET", SECRET), ("THRESHOLD_STRATEGY", strategy)];
+    let mut alone = Server::with(HUNDRED, &arguments, &pinned("memory-only"));
+    alone.hears("THRESHOLD_STRATEGY pins memory-only", 1);
+    assert_eq!(admitted(&[alone], 110).await, 100, "of its own: Redis is not asked");
+    assert_eq!(admitted(&[node(HUNDRED, &arguments)], 110).await, 100, "and knows nothing of it");
+    for (strategy, remedy) in [
+        ("fast", "\"fast\" is no strategy; choose full, store-only, cache-only or memory-only"),
+        ("cache-only", "there is no second store to pin; name one by --cache"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_threshold"));
+        command.current_dir(folder.path()).arg("serve").args(arguments).envs(pinned(strategy));
+        let ran = command.output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{}", out(&ran));
+        assert!(out(&ran).contains(remedy), "{}", out(&ran));
+    }
 }
 
 #[test]

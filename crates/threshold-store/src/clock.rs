@@ -49,6 +49,12 @@ impl Clock for SystemClock {
     }
 }
 
+/// A timeout as a span.
+#[cfg(any(feature = "durable-objects", feature = "postgres", feature = "redis"))]
+pub(crate) fn span(timeout: std::time::Duration) -> threshold_core::Span {
+    threshold_core::Span::from_micros(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX))
+}
+
 /// How many microseconds a count takes, in 2⁻⁶⁴. Counters run at a megahertz at least, so it is below one.
 fn scale(counter: &quanta::Clock) -> u64 {
     const MANY: u64 = 1 << 52;

@@ -26,14 +26,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use threshold_core::{
-    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Store, StoreError, StoreErrorKind, Swept,
+    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Span, Store, StoreError, StoreErrorKind, Swept,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::across::{self, Charged, Op, Parted};
 use crate::check::Check;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, span};
 use crate::open::SecretPair;
 use desk::{Counts, DECIDE, Desk, Job, Judged, QUEUE, REFUND, Refunded, Wish};
 use error::Trouble;
@@ -205,6 +205,10 @@ impl Store for DurableObjectsStore {
 
     fn is_partitioned(&self) -> bool {
         true
+    }
+
+    fn patience(&self) -> Option<Span> {
+        Some(span(self.timeout))
     }
 
     async fn health(&self) -> Health {

@@ -63,7 +63,9 @@ pub use ledgers::RedisLedger;
 pub use ledgers::SqliteLedger;
 pub use memory::{MemoryStats, MemoryStore, MemoryStoreBuilder, MemoryStoreError};
 pub use node::{NodeSettings, NodeStats, NodeStore};
-pub use open::{examine, examine_ledger, is_partitioned, open_ledger, open_store, without_password};
+pub use open::{
+    examine, examine_ledger, is_partitioned, open_ledger, open_store, open_store_again, without_password,
+};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresStats, PostgresStore};
 #[cfg(feature = "redis")]

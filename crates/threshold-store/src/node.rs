@@ -6,6 +6,7 @@
 //! | `seen` | what the store said of each key last |
 //! | `without`, `debts` | how a node goes on when its store is gone, and what it tells the store afterwards |
 //! | `cache` | the second store: refusals for other nodes, counters when the first is gone |
+//! | `deadline` | by when a decision is made, however often the store has to be asked for it |
 //! | `component`, `breaker`, `probe` | whether a store is asked at all, and when it is tried again |
 //!
 //! [`NodeStore`] is a store again: [`apply`](Store::apply) below is the whole path of a batch. Which way a step goes is
@@ -14,6 +15,7 @@
 mod breaker;
 mod cache;
 mod component;
+mod deadline;
 mod debts;
 mod keys;
 mod lease;
@@ -249,7 +251,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         if let Some(denied) = self.denied_elsewhere(batch, now).await {
             return Ok(denied);
         }
-        match self.ask(batch).await {
+        match self.ask(batch, None).await {
             Ok(outcome) => {
                 self.seen.learn(batch, &outcome, self.clock.now());
                 self.tell_denial(batch, &outcome).await;
@@ -259,14 +261,19 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
     }
 
-    /// Asks the store, after telling it what it does not know.
-    async fn ask(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+    /// Asks the store, after telling it what it does not know. Who has been waiting already says since when.
+    async fn ask(&self, batch: &Batch, waiting: Option<Timestamp>) -> Result<Outcome, StoreError> {
+        let knows_all = !self.may_owe() && self.store.inner().lost_at().is_none();
+        if knows_all && waiting.is_none() {
+            return self.ask_store(self.store.inner().apply(batch)).await;
+        }
         let asking = async {
             self.settle(batch).await?;
             self.start_exhausted(batch).await?;
             self.store.inner().apply(batch).await
         };
-        self.ask_store(asking).await
+        let begun = waiting.unwrap_or_else(|| self.clock.now());
+        self.ask_store(self.in_time(begun, asking)).await
     }
 
     async fn ask_store<R>(

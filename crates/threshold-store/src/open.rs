@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use threshold_core::{Secret, SharedLedger, SharedStore, StoreError, StoreErrorKind};
+use threshold_core::{Secret, SharedLedger, SharedStore, StoreError, StoreErrorKind, Timestamp};
 
 use crate::check::Check;
 use crate::ledgers::MemoryLedger;
@@ -162,6 +162,28 @@ pub async fn open_store(url: &str, secrets: SecretPair<'_>) -> Result<SharedStor
             feature = "redis"
         )))]
         _ => Err(left_out(url, (secret, previous))),
+    }
+}
+
+/// [`open_store`] by a node that may have been there before, with what it remembered then. What to remember this time comes
+/// with the store; none if that kind of store loses nothing.
+///
+/// # Errors
+///
+/// As for [`open_store`].
+pub async fn open_store_again(
+    url: &str,
+    secrets: SecretPair<'_>,
+    remembered: Option<Timestamp>,
+) -> Result<(SharedStore, Option<Timestamp>), StoreError> {
+    match (Place::of(url)?, remembered) {
+        #[cfg(feature = "redis")]
+        (Place::Redis, remembered) => {
+            let store = crate::RedisStore::open_again(url, secrets, remembered.unwrap_or_default()).await?;
+            let since = store.since();
+            Ok((Arc::new(store), Some(since)))
+        }
+        _ => Ok((open_store(url, secrets).await?, None)),
     }
 }
 

@@ -34,14 +34,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use threshold_core::mirror::Terms;
 use threshold_core::{
-    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Store, StoreError, StoreErrorKind, Swept,
+    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Span, Store, StoreError, StoreErrorKind, Swept,
 };
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
 use crate::check::Check;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, span};
 use crate::open::SecretPair;
 use error::failed;
 use group::{Group, Hash};
@@ -337,6 +337,10 @@ impl Store for PostgresStore {
             }
         }
         Ok(swept)
+    }
+
+    fn patience(&self) -> Option<Span> {
+        Some(span(self.shared.settings.timeout))
     }
 
     async fn health(&self) -> Health {

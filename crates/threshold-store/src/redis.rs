@@ -8,6 +8,7 @@
 //! | `script` | the scripts in Lua, beside it in files of their own |
 //! | `wire` | batches as the scripts read them, and their answers |
 //! | `losses` | whether what was acknowledged may have been lost |
+//! | `kept` | what is kept beside the counters for nodes that start later |
 //! | `opening` | what is looked at before the first batch |
 //!
 //! The scripts say only whether a batch was charged and what they found; the outcome is worked out from that by core's
@@ -16,6 +17,7 @@
 
 mod desk;
 pub(crate) mod error;
+pub(crate) mod kept;
 pub(crate) mod line;
 mod losses;
 pub(crate) mod opening;
@@ -30,7 +32,7 @@ use std::time::Duration;
 use redis::Cmd;
 use smallvec::SmallVec;
 use threshold_core::{
-    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Store, StoreError, StoreErrorKind, Swept,
+    Batch, Clock, Health, Key, ManualClock, Outcome, Secret, Span, Store, StoreError, StoreErrorKind, Swept,
     Timestamp,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -38,10 +40,12 @@ use tokio::task::JoinHandle;
 
 use crate::across::{self, Charged, Op, Parted};
 use crate::check::Check;
-use crate::clock::SystemClock;
+use crate::clock::{SystemClock, span};
 use crate::open::SecretPair;
 use desk::{Counts, Desk, Job, QUEUE};
+use kept::Known;
 use line::Line;
+use losses::Losses;
 use script::Script;
 
 pub(crate) use url::Place;
@@ -58,7 +62,7 @@ pub(crate) async fn examine(url: &str, secrets: Option<SecretPair<'_>>) -> Vec<C
     };
     let mut checks = opening::checks(&line).await;
     if let Some(secrets) = secrets {
-        checks.push(opening::secret(&line, secrets).await);
+        checks.push(kept::secret(&line, secrets).await);
     }
     checks
 }
@@ -72,9 +76,6 @@ pub struct RedisStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     timeout: Duration,
-    /// Its fingerprint is kept there, since then.
-    secret: Secret,
-    since: Timestamp,
 }
 
 /// What a store has done so far.
@@ -95,7 +96,27 @@ impl RedisStore {
     /// If the URL makes no sense, if nothing answers there, or if what answers cannot keep limits; the error says what to
     /// do.
     pub async fn open(url: &str, secret: &Secret, previous: Option<&Secret>) -> Result<Self, StoreError> {
-        Self::open_at(url, (secret, previous), None).await
+        Self::open_at(url, (secret, previous), None, None).await
+    }
+
+    /// [`RedisStore::open`] by a node that was there before and remembers since when the store had been kept: one that is
+    /// younger has lost all that it had.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RedisStore::open`].
+    pub async fn open_again(
+        url: &str,
+        (secret, previous): (&Secret, Option<&Secret>),
+        since: Timestamp,
+    ) -> Result<Self, StoreError> {
+        Self::open_at(url, (secret, previous), None, Some(since)).await
+    }
+
+    /// Since when it has been kept there, by the server's time: for [`RedisStore::open_again`].
+    #[must_use]
+    pub const fn since(&self) -> Timestamp {
+        self.desk.since
     }
 
     /// [`RedisStore::open`] with the time of `clock` instead of the server's: for tests.
@@ -104,33 +125,30 @@ impl RedisStore {
     ///
     /// As for [`RedisStore::open`].
     pub async fn open_with_clock(url: &str, secret: &Secret, clock: ManualClock) -> Result<Self, StoreError> {
-        Self::open_at(url, (secret, None), Some(clock)).await
+        Self::open_at(url, (secret, None), Some(clock), None).await
     }
 
     async fn open_at(
         url: &str,
         secrets: (&Secret, Option<&Secret>),
         clock: Option<ManualClock>,
+        since: Option<Timestamp>,
     ) -> Result<Self, StoreError> {
         let place = Place::read(url)?;
         let timeout = place.timeout;
         let line = Line::open(place).await?;
         opening::look(&line).await?;
-        let since = opening::keep_secret(&line, secrets).await?;
-        let losses = Arc::new(opening::losses(&line).await);
+        let (servers, durable) = opening::servers(&line).await;
+        let answering = if line.is_cluster() { servers.join(" ") } else { String::new() };
+        let known = Known { since: since.unwrap_or_default(), durable, servers: &answering };
+        let kept = kept::keep(&line, secrets, known).await?;
+        let losses = Arc::new(Losses::new(&servers, &kept, (durable, line.is_cluster())));
         let (script, counts) = (Arc::new(Script::new()), Arc::new(Counts::default()));
-        let desk = Desk { line, script, clock, counts, losses };
+        let (secret, since) = (secrets.0.clone(), kept.since);
+        let desk = Desk { line, script, clock, counts, losses, secret, since };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let worker = tokio::spawn(desk.clone().work(waiting));
-        let secret = secrets.0.clone();
-        Ok(Self {
-            desk,
-            jobs: Mutex::new(Some(jobs)),
-            worker: Mutex::new(Some(worker)),
-            timeout,
-            secret,
-            since,
-        })
+        Ok(Self { desk, jobs: Mutex::new(Some(jobs)), worker: Mutex::new(Some(worker)), timeout })
     }
 
     /// What it has done so far.
@@ -208,13 +226,10 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    /// Keys vanish by themselves. A server that lost its data has lost the secret's fingerprint too: it is kept again, so
-    /// that a node with another secret stays out.
+    /// Keys vanish by themselves. A server that lost its data has lost what is kept of the store as a whole too: it is kept
+    /// again, so that a node with another secret stays out; and what other nodes noticed is heard of.
     async fn sweep(&self, _: usize) -> Result<Swept, StoreError> {
-        let since = opening::keep_secret(&self.desk.line, (&self.secret, None)).await?;
-        if since != self.since {
-            self.desk.losses.emptied(since);
-        }
+        self.desk.losses.told(&self.desk.keep("").await?);
         Ok(Swept::default())
     }
 
@@ -224,6 +239,14 @@ impl Store for RedisStore {
 
     fn lost_at(&self) -> Option<Timestamp> {
         self.desk.losses.lost_at()
+    }
+
+    fn lost_ago(&self) -> Span {
+        self.desk.losses.ago()
+    }
+
+    fn patience(&self) -> Option<Span> {
+        Some(span(self.timeout))
     }
 
     async fn health(&self) -> Health {

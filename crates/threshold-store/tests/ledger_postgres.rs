@@ -7,6 +7,7 @@ mod nodes;
 use nodes::{ban, is_banned, other, secret, strike};
 use threshold_core::{Ledger as _, StoreError, StoreErrorKind};
 use threshold_store::PostgresLedger;
+use threshold_testkit::figures::Claim;
 use threshold_testkit::servers::{Database, Postgres, PostgresOptions, fresh_database};
 
 async fn open(url: &str) -> PostgresLedger {
@@ -40,8 +41,10 @@ async fn who_follows_the_changes_misses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_loses_nothing_acknowledged() {
     let mut server = PostgresOptions::new().set("fsync", "on").start();
-    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
-    nodes::nothing_acknowledged_is_lost(one, other, || {
+    let claim =
+        Claim::of("bans that a ledger in Postgres acknowledged are there after its server was killed");
+    let ledgers = (open(&server.url()).await, open(&server.url()).await);
+    nodes::nothing_acknowledged_is_lost((claim, "kill-ledger-postgres"), ledgers, || {
         server.kill();
         server.start_again();
     })

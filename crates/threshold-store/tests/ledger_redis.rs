@@ -7,6 +7,7 @@ mod nodes;
 use nodes::{ban, other, secret, strike};
 use threshold_core::{Ledger as _, StoreError, StoreErrorKind};
 use threshold_store::RedisLedger;
+use threshold_testkit::figures::Claim;
 use threshold_testkit::servers::{Redis, RedisCluster, RedisOptions, Sentinel, fresh_prefix, redis_durable};
 
 fn place() -> String {
@@ -44,8 +45,9 @@ async fn who_follows_the_changes_misses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_loses_nothing_acknowledged() {
     let mut server = Redis::durable();
-    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
-    nodes::nothing_acknowledged_is_lost(one, other, || {
+    let claim = Claim::of("bans that a ledger in Redis acknowledged are there after its server was killed");
+    let ledgers = (open(&server.url()).await, open(&server.url()).await);
+    nodes::nothing_acknowledged_is_lost((claim, "kill-ledger-redis"), ledgers, || {
         server.kill();
         server.start_again();
     })

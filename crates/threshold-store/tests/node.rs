@@ -3,7 +3,8 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use threshold_core::{
     Action, Algorithm, AlgorithmKind, Batch, Consistency, Health, Key, ManualClock, OnFailure, Outcome,
@@ -14,12 +15,16 @@ use threshold_store::{MemoryStore, NodeSettings, NodeStore};
 
 type Memory = MemoryStore<ManualClock>;
 
-/// A store that can be out of reach.
+/// A store that can be out of reach, and slow: then it is waited for as long as [`PATIENCE`] says.
 #[derive(Clone)]
 struct Far {
     store: Memory,
     gone: Arc<AtomicBool>,
+    /// How long one answer takes, in milliseconds.
+    slow: Arc<AtomicU64>,
 }
+
+const PATIENCE: Duration = Duration::from_millis(40);
 
 impl Far {
     fn reach(&self) -> Result<&Memory, StoreError> {
@@ -28,11 +33,27 @@ impl Far {
             false => Ok(&self.store),
         }
     }
+
+    async fn wait(&self) -> Result<(), StoreError> {
+        match self.slow.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            slow => {
+                let answer = tokio::time::timeout(PATIENCE, tokio::time::sleep(Duration::from_millis(slow)));
+                let late = |_| StoreError::new(StoreErrorKind::Timeout, "reach it", "it is slow");
+                answer.await.map_err(late)
+            }
+        }
+    }
 }
 
 impl Store for Far {
     async fn apply(&self, batch: &Batch) -> Result<Outcome, StoreError> {
+        self.wait().await?;
         Ok(self.reach()?.apply_now(batch))
+    }
+
+    fn patience(&self) -> Option<Span> {
+        Some(Span::from(PATIENCE)).filter(|_| self.slow.load(Ordering::Relaxed) > 0)
     }
 
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
@@ -72,7 +93,7 @@ struct World {
 fn world(nodes: u32) -> World {
     let clock = ManualClock::starting_at(Timestamp::from_micros(1_800_000_000_000_000));
     let memory = || MemoryStore::builder().max_bytes(1 << 20).clock(clock.clone()).build().unwrap();
-    let far = Far { store: memory(), gone: Arc::default() };
+    let far = Far { store: memory(), gone: Arc::default(), slow: Arc::default() };
     let settings = NodeSettings { nodes, ..NodeSettings::default() };
     let node = || NodeStore::with_clock(far.clone(), settings, clock.clone(), [memory(), memory()]);
     let nodes = (0..nodes).map(|_| node()).collect();
@@ -309,4 +330,56 @@ async fn a_dry_lease_refuses_no_smaller_cost_and_asks_again_within_a_second() {
     nodes[1].reset(&[of(1).steps()[0].key]).await.unwrap();
     clock.advance(Span::SECOND);
     assert!(nodes[0].apply(&of(50)).await.unwrap().admitted(), "it was reset elsewhere");
+}
+
+/// Admits three of ten by the share of a node whose store is gone.
+async fn three_without_the_store(far: &Far, node: &NodeStore<Far, ManualClock>) -> Batch {
+    let batch = bucket("10/day", 1);
+    far.gone.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(node.apply(&batch).await.unwrap().source, Source::Fallback);
+    }
+    far.gone.store(false, Ordering::Relaxed);
+    batch
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_often_the_store_is_asked_for_a_decision_there_is_one_deadline() {
+    let World { far, nodes, .. } = world(2);
+    let batch = three_without_the_store(&far, &nodes[0]).await;
+    // It is told what was admitted without it, and then asked: in time each, and too long together.
+    far.slow.store(30, Ordering::Relaxed);
+    let begun = tokio::time::Instant::now();
+    let outcome = nodes[0].apply(&batch).await.unwrap();
+    assert_eq!((outcome.source, begun.elapsed()), (Source::Fallback, PATIENCE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_told_to_the_store_in_time_is_told_later() {
+    let World { far, nodes, .. } = world(2);
+    let batch = three_without_the_store(&far, &nodes[0]).await;
+    far.slow.store(50, Ordering::Relaxed);
+    {
+        let mut cut_off = std::pin::pin!(nodes[0].apply(&batch));
+        let at_once = tokio::time::timeout(PATIENCE / 2, &mut cut_off).await;
+        assert!(at_once.is_err(), "it is on its way to the store");
+    }
+    far.slow.store(0, Ordering::Relaxed);
+    let outcome = nodes[0].apply(&batch).await.unwrap();
+    assert_eq!((outcome.source, outcome.verdicts[0].remaining), (Source::Exact, 6), "three, and this one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_slice_that_another_asks_for_waits_no_longer_than_that() {
+    let World { far, nodes, .. } = world(1);
+    far.slow.store(60, Ordering::Relaxed);
+    let leased = shared(step(AlgorithmKind::TokenBucket, "100/s", 1), Consistency::Leased, OnFailure::Closed);
+    let batch = Batch::from(leased);
+    let begun = tokio::time::Instant::now();
+    let (one, other, third) =
+        tokio::join!(nodes[0].apply(&batch), nodes[0].apply(&batch), nodes[0].apply(&batch));
+    for decided in [one, other, third] {
+        assert_eq!(decided.unwrap_err().kind(), StoreErrorKind::Timeout);
+    }
+    assert_eq!(begun.elapsed(), PATIENCE, "not one after the other");
 }

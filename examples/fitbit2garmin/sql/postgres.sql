@@ -62,14 +62,20 @@ FROM (
     WHERE class = 'standing'
 ) AS standings;
 
--- What operators have set in place of the policy's rates; those themselves are told by `threshold check`. The window is a part
--- of the rate: `5 per 5min`.
+-- What operators have set in place of the policy's rates; those themselves are told by `threshold check`, and when and by whom
+-- one was set by `threshold audit`.
 CREATE OR REPLACE VIEW fitbit2garmin.rate_limit_config AS
 SELECT
     record->>'id' AS id,
     record->>'subject' AS client_id,
     record->>'limit' AS endpoint,
     substring(record->>'rate' FROM '^[0-9]+')::numeric AS max_requests,
+    -- `/day` is one day, `5min` five minutes; shorter than a second is none.
+    coalesce(substring(record->>'rate' FROM ' per ([0-9]+)')::bigint, 1)
+        * CASE substring(record->>'rate' FROM '(?:/| per [0-9]+)([a-z]+)')
+            WHEN 's' THEN 1 WHEN 'min' THEN 60 WHEN 'h' THEN 3600 WHEN 'hour' THEN 3600 WHEN 'd' THEN 86400 WHEN 'day' THEN 86400
+            ELSE 0
+        END AS window_size,
     record->>'rate' AS rate,
     (record->>'burst_allowance')::numeric AS burst_allowance,
     (record->>'enabled')::boolean AS enabled,

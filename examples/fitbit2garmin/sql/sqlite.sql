@@ -72,18 +72,39 @@ FROM (
     FROM standings t JOIN subjects s USING (subject)
 );
 
--- What operators have set in place of the policy's rates; those themselves are told by `threshold check`. The window is a part
--- of the rate: `5 per 5min`.
+-- What operators have set in place of the policy's rates; those themselves are told by `threshold check`, and when and by whom
+-- one was set by `threshold audit`.
 CREATE TEMP VIEW rate_limit_config AS
 SELECT
-    o.id,
-    s.client_id,
-    o.limit_id AS endpoint,
-    CAST(o.rate AS INTEGER) AS max_requests,
-    o.rate,
-    o.burst_allowance,
-    o.enabled,
-    o.priority,
-    datetime(o.expires / 1000000, 'unixepoch') AS expires_at
-FROM overrides o LEFT JOIN subjects s USING (subject)
-WHERE o.removed_at IS NULL;
+    id,
+    client_id,
+    endpoint,
+    max_requests,
+    -- `/day` is one day, `5min` five minutes; shorter than a second is none.
+    max(1, CAST(period AS INTEGER)) * CASE ltrim(period, '0123456789')
+        WHEN 's' THEN 1 WHEN 'min' THEN 60 WHEN 'h' THEN 3600 WHEN 'hour' THEN 3600 WHEN 'd' THEN 86400 WHEN 'day' THEN 86400
+        ELSE 0
+    END AS window_size,
+    rate,
+    burst_allowance,
+    enabled,
+    priority,
+    expires_at
+FROM (
+    SELECT
+        o.id,
+        s.client_id,
+        o.limit_id AS endpoint,
+        CAST(o.rate AS INTEGER) AS max_requests,
+        CASE instr(o.rate, ' per ')
+            WHEN 0 THEN substr(o.rate || ' ', instr(o.rate, '/') + 1, instr(o.rate || ' ', ' ') - instr(o.rate, '/') - 1)
+            ELSE substr(o.rate, instr(o.rate, ' per ') + 5, instr(substr(o.rate || ' ', instr(o.rate, ' per ') + 5), ' ') - 1)
+        END AS period,
+        o.rate,
+        o.burst_allowance,
+        o.enabled,
+        o.priority,
+        datetime(o.expires / 1000000, 'unixepoch') AS expires_at
+    FROM overrides o LEFT JOIN subjects s USING (subject)
+    WHERE o.removed_at IS NULL
+);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::page::Row;
+
 /// What was claimed and what came out. Figures are text: their units are the test's business.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Claim {
@@ -12,10 +14,10 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The claim's line in the table.
-    pub(crate) fn row(&self) -> String {
+    /// The claim's line in the table, as it came out on `date`.
+    pub(crate) fn row(&self, date: &str) -> Row {
         let holds = if self.holds { "yes" } else { "**no**" };
-        format!("| {} | {} | {} | {holds} |\n", cell(&self.claim), cell(&self.figure), cell(&self.bound))
+        Row([&self.claim, &self.figure, &self.bound, holds, date].map(cell))
     }
 }
 
@@ -66,6 +68,6 @@ mod tests {
     #[test]
     fn a_row_cannot_be_broken_by_its_text() {
         let claim = Claim { claim: "a|b\nc".into(), figure: "1".into(), bound: "2".into(), holds: true };
-        assert_eq!(claim.row(), "| a\\|b c | 1 | 2 | yes |\n");
+        assert_eq!(claim.row("2026-01-02").to_string(), "| a\\|b c | 1 | 2 | yes | 2026-01-02 |\n");
     }
 }

@@ -142,7 +142,8 @@ The JSON document is a list, oldest first:
   [{ \"violation_type\", \"endpoint\", \"date\", \"violation_count\", \"unique_violators\", \"avg_count_at_violation\" }]
 and with --list:
   [{ \"id\", \"client_id\", \"endpoint\", \"violation_type\", \"timestamp\", \"current_count\", \"limit_exceeded\",
-     \"window_size\", \"client_fingerprint\", \"user_agent\", \"country_code\", \"details\" }]
+     \"window_size\", \"client_fingerprint\", \"user_agent\", \"country_code\", \"details\",
+     \"created_at\" }]
 ",
     hashed!(),
     closing!(),
@@ -160,7 +161,7 @@ are counted as far back as the archive goes, or as --since says; without an arch
 
 The JSON document is a list, those with the most violations first:
   [{ \"client_id\", \"reputation_score\", \"risk_level\", \"total_requests\", \"violation_count\", \"last_violation\",
-     \"last_request\", \"first_seen\" }]
+     \"last_request\", \"first_seen\", \"updated_at\" }]
 ",
     hashed!(),
     closing!(),

@@ -7,14 +7,14 @@ use threshold::check::{Check, Grade};
 use threshold::engine::Secrets;
 use threshold::open::Place as Kind;
 use threshold::open::SecretPair;
-use threshold::{examine, examine_ledger, random_secret};
+use threshold::{StoreErrorKind, examine, examine_ledger, random_secret};
 
 use crate::Ended;
 use crate::cli::Doctor;
 use crate::config::{self, Addresses, Known, PolicyFileError};
 use crate::output::{Output, Style, harmless, harmless_json};
 
-/// A check of a part: the policy, the secret, the store, the ledger.
+/// A check of a part: the policy, the secret, the store, the second store, the ledger.
 type Found = (&'static str, Check);
 
 /// Looks at everything, and says what is not well.
@@ -73,14 +73,39 @@ async fn look(doctor: &Doctor) -> Vec<Found> {
             Ok(url) => looked_at(url, home, examine_ledger(url, secrets)).await,
         }
     };
-    // Together: one that does not answer holds up the other no longer.
-    let (of_store, of_ledger) = tokio::join!(looked_at(&store, home, examine(&store, secrets)), of_ledger);
+    // Together: one that does not answer holds up the others no longer.
+    let (of_store, of_cache, of_ledger) = tokio::join!(
+        looked_at(&store, home, examine(&store, secrets)),
+        second_store(doctor, &store, secrets),
+        of_ledger
+    );
     found.extend(of_store.into_iter().map(|check| ("store", check)));
+    found.extend(of_cache.into_iter().map(|check| ("cache", check)));
     found.extend(of_ledger.into_iter().map(|check| ("ledger", check)));
     if ledger.is_ok() {
         found.push(("secret", of_secret(known)));
     }
     found
+}
+
+/// What the second store is like, if there is to be one. A server starts without one that does not answer.
+async fn second_store(doctor: &Doctor, store: &str, secrets: Option<SecretPair<'_>>) -> Vec<Check> {
+    let policy = doctor.place.config.as_deref().and_then(|file| config::policy(file).ok());
+    let url = match config::cache(doctor.cache.as_deref(), policy.as_ref(), store) {
+        Ok(Some(url)) => url,
+        Ok(None) => return Vec::new(),
+        Err(what) => return vec![Check::bad("address", what)],
+    };
+    let mut checks = looked_at(&url, None, examine(&url, secrets)).await;
+    // A wrong password is no absence.
+    let away = [StoreErrorKind::Unavailable, StoreErrorKind::Timeout].map(|kind| format!(": {kind}: "));
+    let is_away = |check: &Check| {
+        check.what == "connection" && away.iter().any(|kind| check.said.contains(kind.as_str()))
+    };
+    for check in checks.iter_mut().filter(|check| is_away(check)) {
+        check.grade = Grade::Doubtful;
+    }
+    checks
 }
 
 fn policy(file: &Path) -> Check {

@@ -102,8 +102,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let rls = address(&serve.rls, "THRESHOLD_RLS", of_policy.and_then(|server| server.rls.as_ref()), RLS)?;
     guard(&policy, [gateway, api, admin, resp, rls], &settings.data_dir)
         .map_err(PolicyFileError::Unreadable)?;
-    let cache = cache(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
-    let node = node(&policy, cache.is_some()).map_err(PolicyFileError::Unreadable)?;
+    let (cache, node) = stores(serve, &policy, &settings.store).map_err(PolicyFileError::Unreadable)?;
     let archive = archive(serve.archive.as_deref(), &policy, (node.breaker, &settings.data_dir));
     let archive = archive.map_err(PolicyFileError::Unreadable)?;
     let upstream = upstream(serve, &policy);
@@ -188,10 +187,21 @@ fn address(
     }
 }
 
+/// The second store, and how the node works with both.
+fn stores(serve: &Serve, policy: &Policy, store: &str) -> Result<(Option<String>, NodeSettings), String> {
+    let cache = cache(serve.cache.as_deref(), Some(policy), store)?;
+    let node = node(policy, cache.is_some())?;
+    Ok((cache, node))
+}
+
 /// The address of the second store that a flag, the environment or the policy names.
-fn cache(serve: &Serve, policy: &Policy, store: &str) -> Result<Option<String>, String> {
-    let of_policy = || Some(policy.store.as_ref()?.cache.as_ref()?.value.clone());
-    let Some(cache) = serve.cache.clone().or_else(|| set("THRESHOLD_CACHE")).or_else(of_policy) else {
+pub(crate) fn cache(
+    flag: Option<&str>,
+    policy: Option<&Policy>,
+    store: &str,
+) -> Result<Option<String>, String> {
+    let of_policy = || Some(policy?.store.as_ref()?.cache.as_ref()?.value.clone());
+    let Some(cache) = flag.map(str::to_owned).or_else(|| set("THRESHOLD_CACHE")).or_else(of_policy) else {
         return Ok(None);
     };
     let cache = with_token(cache);

@@ -115,3 +115,25 @@ async fn counters_continue_on_the_second_store() {
     assert_eq!(parts(&server).await, ["cache-only", "failing", "ok"]);
     server.tells("\"alert\":\"store-down\"", 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_lost_while_no_node_ran_is_noticed_by_one_that_was_there_before() {
+    let (folder, redis) = (Folder::new(), Redis::start());
+    let ledger = format!("sqlite://{}", folder.path().join("ledger.sqlite").display());
+    let data = folder.path().join("data").display().to_string();
+    let arguments = ["--store", &redis.url(), "--ledger", &ledger, "--data-dir", &data];
+    let mut before = node(POLICY, &arguments);
+    assert_eq!(ask(&before, "/closed", 3).await, (3, 0));
+    before.signal("TERM");
+    assert!(before.ends().success(), "{}", before.said());
+    let again = node(POLICY, &arguments);
+    assert_eq!(ask(&again, "/closed", 1).await, (1, 0), "nothing was lost yet");
+    drop(again);
+    redis.cli(&["FLUSHALL"]).unwrap();
+    let mut after = node(POLICY, &arguments);
+    assert_eq!(ask(&after, "/closed", 20).await, (0, 0), "what Redis forgot starts exhausted");
+    after.hears("may have lost", 1);
+    // One without a memory hears of it, for it is kept with the counters from then on.
+    let new = node(POLICY, &["--store", &redis.url(), "--ledger", &ledger]);
+    assert_eq!(ask(&new, "/closed", 20).await, (0, 0));
+}

@@ -256,34 +256,47 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     /// Judges and charges a leased step; says when it was spent, by the node's clock.
     pub(super) async fn spend(&self, step: &Step, cost: u64) -> Result<(Verdict, Timestamp), StoreError> {
         let (mut may_renew, mut asked) = (true, 0);
+        let (begun, mut waiting) = (self.clock.now(), None);
         loop {
             let now = self.clock.now();
             let Some((answer, verdict)) = self.leases.spend(step, (cost, may_renew), now) else {
-                return Ok((self.spend_without_lease(step).await?, Timestamp::default()));
+                return Ok((self.spend_without_lease(step, waiting).await?, Timestamp::default()));
             };
             match answer {
                 Answer::Spent | Answer::Dry(_) => return Ok((verdict, now)),
                 Answer::Renew(slice) => {
                     // What comes of this is for those after it.
-                    let _ = self.ask_for_slice(step, slice, 1).await;
+                    let _ = self.ask_for_slice(step, (slice, 1), waiting).await;
                     may_renew = false;
                 }
-                Answer::Wait => self.leases.wait(&step.key).await,
+                Answer::Wait => {
+                    let wait = async {
+                        self.leases.wait(&step.key).await;
+                        Ok(())
+                    };
+                    self.in_time(begun, wait).await?;
+                }
                 // Slices that have ended when they arrive are of no use, however many there are.
                 Answer::Ask(_) if asked == MOST_ASKED => {
                     self.leases.give_up(&step.key);
-                    return Ok((self.spend_without_lease(step).await?, Timestamp::default()));
+                    return Ok((self.spend_without_lease(step, waiting).await?, Timestamp::default()));
                 }
                 Answer::Ask(slice) => {
                     asked += 1;
-                    self.ask_for_slice(step, slice, cost).await?;
+                    self.ask_for_slice(step, (slice, cost), waiting).await?;
                 }
             }
+            waiting = Some(begun);
         }
     }
 
     /// Asks the store for a slice of `asked`, or for what there is of it if that covers `cost`.
-    async fn ask_for_slice(&self, step: &Step, asked: u64, cost: u64) -> Result<(), StoreError> {
+    async fn ask_for_slice(
+        &self,
+        step: &Step,
+        (asked, cost): (u64, u64),
+        mut waiting: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
         let leases = &self.leases;
         let mut asking = Asking { leases, key: step.key, told: false };
         let Some(algorithm) = leases.algorithm(&step.key) else { return Ok(()) };
@@ -294,7 +307,8 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             let charge = Step { algorithm, action: Action::Consume(tokens), mode: Mode::Enforce, ..*step };
             let sent = self.clock.now();
             leases.asked.fetch_add(1, Ordering::Relaxed);
-            let outcome = self.ask(&Batch::from(charge)).await?;
+            let outcome = self.ask(&Batch::from(charge), waiting).await?;
+            waiting.get_or_insert(sent);
             let Some(verdict) = outcome.verdicts.first().copied() else {
                 return Err(StoreError::new(StoreErrorKind::Corrupt, "lease", "no verdict for the slice"));
             };
@@ -325,9 +339,14 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     }
 
     /// For keys that there is no room for.
-    async fn spend_without_lease(&self, step: &Step) -> Result<Verdict, StoreError> {
+    async fn spend_without_lease(
+        &self,
+        step: &Step,
+        waiting: Option<Timestamp>,
+    ) -> Result<Verdict, StoreError> {
         let Some(leasable) = step.algorithm.leasable(self.leases.life) else { return Ok(never(0)) };
-        let outcome = self.ask(&Batch::from(Step { algorithm: leasable.algorithm, ..*step })).await?;
+        let charge = Batch::from(Step { algorithm: leasable.algorithm, ..*step });
+        let outcome = self.ask(&charge, waiting).await?;
         let missing = || StoreError::new(StoreErrorKind::Corrupt, "decide", "no verdict for the step");
         outcome.verdicts.first().copied().ok_or_else(missing)
     }

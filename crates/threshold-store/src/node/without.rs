@@ -14,6 +14,7 @@ use threshold_core::{
 
 use super::cache::open;
 use super::component::ComponentName;
+use super::debts::Debts;
 use super::{NodeStore, raise};
 
 impl<S: Store, C: Clock> NodeStore<S, C> {
@@ -119,34 +120,31 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
     }
 
+    /// True if something may have been admitted without the store that it was not charged with yet.
+    pub(super) fn may_owe(&self) -> bool {
+        self.unsettled.load(Ordering::Acquire) > self.clock.now().as_micros()
+    }
+
     /// Charges the store with what was admitted without it.
     pub(super) async fn settle(&self, batch: &Batch) -> Result<(), StoreError> {
-        if self.unsettled.load(Ordering::Acquire) <= self.clock.now().as_micros() {
-            return Ok(());
-        }
-        self.settle_now(batch).await
+        if self.may_owe() { self.settle_now(batch).await } else { Ok(()) }
     }
 
     #[cold]
     async fn settle_now(&self, batch: &Batch) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let mut owed = Batch::default();
+        let mut owed = Owed { debts: &self.debts, batch: Batch::default(), now };
         for step in batch.steps() {
             let debt = self.debts.take(&step.key, now).min(step.algorithm.capacity());
             if let Some(debt) = NonZeroU64::new(debt) {
-                let _ = owed.push(Step { action: Action::Consume(debt), ..*step }.observed());
+                let _ = owed.batch.push(Step { action: Action::Consume(debt), ..*step }.observed());
             }
         }
-        if owed.steps().is_empty() {
-            return Ok(());
+        if !owed.batch.steps().is_empty() {
+            self.drain(&owed.batch).await?;
+            owed.batch = Batch::default();
         }
-        let paid = self.drain(&owed).await;
-        if paid.is_err() {
-            for step in owed.steps() {
-                self.debts.add(&step.key, step.action.cost(), now.plus(step.algorithm.memory()), now);
-            }
-        }
-        paid
+        Ok(())
     }
 
     /// Charges the store with all of `owed` that there is: what does not fit is charged as far as it does.
@@ -176,10 +174,15 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
     async fn exhaust(&self, batch: &Batch, lost: Timestamp) -> Result<(), StoreError> {
         // By the node's own clock, and from when it noticed: other clocks may show another time.
         let now = self.clock.now();
-        if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
-            self.loss_noticed.store(now.as_micros(), Ordering::Release);
-            let reason = "it may have lost what it had acknowledged; closed limits start with nothing left";
-            self.changed(ComponentName::Store, self.store.state(), reason.to_owned());
+        if self.loss.load(Ordering::Acquire) != lost.as_micros() {
+            // First: who sees the loss must not take it for one of long ago.
+            let noticed = now.minus(self.store.inner().lost_ago());
+            self.loss_noticed.store(noticed.as_micros(), Ordering::Release);
+            if self.loss.swap(lost.as_micros(), Ordering::AcqRel) != lost.as_micros() {
+                let reason =
+                    "it may have lost what it had acknowledged; closed limits start with nothing left";
+                self.changed(ComponentName::Store, self.store.state(), reason.to_owned());
+            }
         }
         let noticed = Timestamp::from_micros(self.loss_noticed.load(Ordering::Acquire));
         let (mut all, mut marks) = (Batch::default(), Batch::default());
@@ -212,6 +215,22 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
         }
         self.drain(&left).await?;
         self.store.inner().apply(&to_mark).await.map(drop)
+    }
+}
+
+/// Debts that are being paid. What is not paid when this is dropped is owed again: a caller may be cut off at any time.
+struct Owed<'a> {
+    debts: &'a Debts,
+    batch: Batch,
+    now: Timestamp,
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        for step in self.batch.steps() {
+            let until = self.now.plus(step.algorithm.memory());
+            self.debts.add(&step.key, step.action.cost(), until, self.now);
+        }
     }
 }
 

@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{ErrorKind, RedisResult, ServerErrorKind, Value};
-use threshold_core::{Batch, Clock, Key, ManualClock, Partition, StoreError, StoreErrorKind};
+use threshold_core::{
+    Batch, Clock, Key, ManualClock, Partition, Secret, StoreError, StoreErrorKind, Timestamp,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error;
+use super::kept::{self, Kept, Known};
 use super::line::Line;
 use super::losses::Losses;
 use super::script::{Script, Text, Told};
@@ -82,6 +85,9 @@ pub(super) struct Desk {
     pub(super) clock: Option<ManualClock>,
     pub(super) counts: Arc<Counts>,
     pub(super) losses: Arc<Losses>,
+    /// Its fingerprint is kept there, since then.
+    pub(super) secret: Secret,
+    pub(super) since: Timestamp,
 }
 
 impl Desk {
@@ -141,7 +147,9 @@ impl Desk {
                     group.into_iter().zip(answers).filter_map(|(job, answer)| job.end(answer)).collect()
                 }
                 Ok(Judged::Stranger(now, server)) => {
-                    let lost = desk.losses.met(&server, now);
+                    // If that cannot be said, whoever starts next finds a server that nobody told of.
+                    let kept = desk.keep(&server).await.ok();
+                    let lost = desk.losses.met(&server, now, kept.as_ref());
                     group.into_iter().filter_map(|job| if lost { job.doubt() } else { Some(job) }).collect()
                 }
                 Err(error) => group.into_iter().filter_map(|job| job.fail(&error)).collect(),
@@ -150,6 +158,17 @@ impl Desk {
                 Box::pin(desk.call(next)).await;
             }
         }
+    }
+
+    /// Brings what is kept of the store as a whole up to date, where `server` was met.
+    pub(super) async fn keep(&self, server: &str) -> Result<Kept, StoreError> {
+        let known = Known { since: self.since, durable: self.losses.durable, servers: self.named(server) };
+        kept::keep(&self.line, (&self.secret, None), known).await
+    }
+
+    /// Where one server has all of it, it is the one that is asked, and knows its own name best.
+    fn named<'s>(&self, server: &'s str) -> &'s str {
+        if self.line.is_cluster() { server } else { "" }
     }
 
     /// Has them judged: by a server that is known only, if some of them are `closed`.

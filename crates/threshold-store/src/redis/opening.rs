@@ -1,13 +1,11 @@
 //! What is looked at before the first batch.
 
 use redis::{Cmd, FromRedisValue, RedisResult, Value};
-use threshold_core::{Secret, StoreError, StoreErrorKind, Timestamp};
+use threshold_core::{StoreError, Timestamp};
 
 use super::error::{failed, said};
 use super::line::Line;
-use super::losses::Losses;
 use crate::check::{Check, all_well};
-use crate::open::SecretPair;
 
 /// The oldest version that has all that the scripts use.
 const OLDEST: (u32, u32) = (6, 2);
@@ -125,75 +123,15 @@ async fn rights(line: &Line) -> Check {
 }
 
 /// The servers there are, and whether a start of theirs loses anything.
-pub(super) async fn losses(line: &Line) -> Losses {
+pub(super) async fn servers(line: &Line) -> (Vec<String>, bool) {
     let mut cmd = Cmd::new();
     cmd.arg("INFO").arg("server");
     let masters = line.ask_masters(cmd).await.unwrap_or_default();
-    let known = masters.iter().filter_map(|info| field(info, "run_id"));
+    let answering = masters.iter().filter_map(|info| field(info, "run_id")).map(str::to_owned).collect();
     let mut cmd = Cmd::new();
     cmd.arg("CONFIG").arg("GET").arg("appendfsync");
     // Where that may not be asked, the worst is taken for granted. Others take over only where there are others.
     let always = line.ask_one(cmd).await.is_ok_and(|value| format!("{value:?}").contains("always"));
     let written = info(line).await.is_ok_and(|info| field(&info, "aof_enabled") == Some("1"));
-    Losses::new(known, always && written && line.is_single())
-}
-
-/// Keys under another secret are other keys: every limit would start afresh, and nodes with different ones would each
-/// have limits of their own. Says when it was missing last among what is kept there, for it is never removed.
-pub(super) async fn keep_secret(
-    line: &Line,
-    (secret, previous): (&Secret, Option<&Secret>),
-) -> Result<Timestamp, StoreError> {
-    let name = format!("{}:secret", line.place().prefix);
-    let shown = |secret: &Secret| format!("{:032x}", secret.fingerprint());
-    let script = "local kept = redis.call('GET', KEYS[1]) \
-                  local since = kept and string.sub(kept, 33) \
-                  if not kept then \
-                    local now = redis.call('TIME') \
-                    since = ':' .. now[1] .. string.format('%06d', now[2]) \
-                  end \
-                  if not kept or string.sub(kept, 1, 32) == ARGV[2] then \
-                    kept = ARGV[1] .. since \
-                    redis.call('SET', KEYS[1], kept) \
-                  end \
-                  return kept";
-    let mut cmd = Cmd::new();
-    cmd.arg("EVAL")
-        .arg(script)
-        .arg(1)
-        .arg(name)
-        .arg(shown(secret))
-        .arg(previous.map(shown).unwrap_or_default());
-    let kept =
-        line.ask(cmd).await.and_then(|value| Ok(String::from_redis_value(value)?)).map_err(failed(OPEN))?;
-    let (fingerprint, since) = kept.split_once(':').unwrap_or((&kept, ""));
-    match fingerprint == shown(secret) {
-        true => Ok(Timestamp::from_micros(since.parse().unwrap_or_default())),
-        false => Err(other_secret(line)),
-    }
-}
-
-/// Whether the secret is the one that is kept. Nothing is written.
-pub(super) async fn secret(line: &Line, secrets: SecretPair<'_>) -> Check {
-    let mut cmd = Cmd::new();
-    cmd.arg("GET").arg(format!("{}:secret", line.place().prefix));
-    match line.ask(cmd).await.and_then(|value| Ok(Option::<String>::from_redis_value(value)?)) {
-        Ok(kept) => Check::secret(fingerprint(kept), secrets, || other_secret(line).to_string()),
-        Err(error) => Check::bad("secret", said(&failed(OPEN)(error), &line.place().prefix)),
-    }
-}
-
-/// A fingerprint as it is kept. What is none belongs to nobody.
-pub(crate) fn fingerprint(kept: Option<String>) -> Option<u128> {
-    let fingerprint = |kept: String| u128::from_str_radix(kept.split(':').next().unwrap_or_default(), 16);
-    kept.map(|kept| fingerprint(kept).unwrap_or_default())
-}
-
-fn other_secret(line: &Line) -> StoreError {
-    let detail = format!(
-        "what is kept under {:?} was made with another secret; give the secret it was made with, give that one as the \
-         previous, or choose another prefix=",
-        line.place().prefix
-    );
-    StoreError::new(StoreErrorKind::Misconfigured, OPEN, detail)
+    (answering, always && written && line.is_single())
 }

@@ -2,7 +2,7 @@
 //!
 //! `lease-holder URL NODES RATE SECONDS PAUSE` opens the store, says `ready`, waits for a line, and asks every PAUSE
 //! microseconds for so long. Of each admission it says when it asked and when it had the answer, in microseconds of the
-//! machine's clock; at the end it says `end` with its decisions, the operations of the store and the overshoot.
+//! machine's clock, and how many slices it had been granted by then; at the end it says `end` with its decisions, the operations of the store and the overshoot.
 
 use std::io::Write as _;
 use std::num::NonZeroU64;
@@ -36,7 +36,8 @@ async fn main() {
         let admitted = node.apply(&batch).await.is_ok_and(|outcome| outcome.admitted());
         decisions += 1;
         if admitted {
-            say(&format!("{} {}", asked.as_micros(), clock.now().as_micros()));
+            let (answered, slices) = (clock.now(), node.stats().leases.granted);
+            say(&format!("{} {} {slices}", asked.as_micros(), answered.as_micros()));
         }
         tokio::time::sleep(Duration::from_micros(number(pause))).await;
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use threshold_core::{
     Algorithm, AlgorithmKind, Batch, Consistency, Key, OnFailure, Outcome, Secret, SharedStore, Sharing,
@@ -11,6 +11,7 @@ use threshold_core::{
 };
 use threshold_store::node::BreakerSettings;
 use threshold_store::{NodeSettings, NodeStore, open_store};
+use threshold_testkit::figures::Claim;
 
 /// How many tokens there are: nothing is refilled while a test lasts.
 pub(crate) const LIMIT: u64 = 60;
@@ -57,6 +58,8 @@ pub(crate) struct Seen {
     pub(crate) admitted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// The longest that one of them waited, in microseconds.
+    longest: AtomicU64,
 }
 
 impl Seen {
@@ -76,6 +79,14 @@ impl Seen {
     pub(crate) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
+
+    fn waited(&self, span: Duration) {
+        self.longest.fetch_max(span.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest.load(Ordering::Relaxed))
+    }
 }
 
 /// Clients that ask for `batch` at every node until they are told to stop.
@@ -93,7 +104,9 @@ impl Load {
             let (seen, stop) = (Arc::clone(&seen), Arc::clone(&stop));
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
+                    let begun = Instant::now();
                     seen.note(&node.apply(&batch).await);
+                    seen.waited(begun.elapsed());
                     tokio::time::sleep(pause).await;
                 }
             })
@@ -114,6 +127,14 @@ impl Load {
         }
         self.seen
     }
+}
+
+/// Reports the longest that anybody waited for a decision beside the store's timeout. Who is woken by a busy machine is woken
+/// late, so the goal leaves it some.
+pub(crate) fn report_wait(name: &str, claim: &'static str, longest: Duration, timeout: Duration) {
+    let (longest, timeout) = (longest.as_secs_f64() * 1_000.0, timeout.as_secs_f64() * 1_000.0);
+    let goal = format!("{timeout:.0} ms, the timeout, and 10 for the machine");
+    Claim::of(claim).report(name, &format!("{longest:.1} ms"), &goal, longest <= timeout + 10.0);
 }
 
 /// Waits for a moment.

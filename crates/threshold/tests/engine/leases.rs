@@ -1,4 +1,4 @@
-//! Leased limits whose numbers become too small to be sliced.
+//! Leased limits whose policy is read again, and those whose numbers become too small to be sliced.
 
 use threshold::engine::{Engine, Extras, OverrideError};
 use threshold::ledger::Change;
@@ -8,6 +8,11 @@ use crate::common::{Ask, limited, override_all, rules, secrets};
 
 type Memory = MemoryStore<ManualClock>;
 
+fn policy(rate: &str, nodes: u32, more: &str) -> String {
+    let policy = limited(&format!("rate = \"{rate}\"\nconsistency = \"leased\""));
+    format!("{policy}\n[store]\nnodes = {nodes}\n{more}\n")
+}
+
 /// One node of so many, on a clock that is set by hand.
 struct Node {
     engine: Engine<NodeStore<Memory, ManualClock>, ManualClock>,
@@ -16,8 +21,7 @@ struct Node {
 
 impl Node {
     fn new(rate: &str, nodes: u32, more: &str) -> Self {
-        let policy = limited(&format!("rate = \"{rate}\"\nconsistency = \"leased\""));
-        let policy = format!("{policy}\n[store]\nnodes = {nodes}\n{more}\n");
+        let policy = policy(rate, nodes, more);
         let clock = ManualClock::default();
         clock.set(Timestamp::from_micros(1_700_000_000_000_000));
         let memory = || -> Memory {
@@ -83,4 +87,30 @@ async fn a_bad_name_makes_a_leased_limit_small_and_not_nothing() {
         node.clock.advance(Span::MINUTE);
     }
     assert_eq!(last.0, 1, "a tenth of five, and at least one");
+}
+
+#[tokio::test]
+async fn a_slice_that_is_held_is_spent_after_a_reload_and_nothing_is_granted_twice() {
+    let [node, undisturbed] = [(); 2].map(|()| Node::new("100/min", 3, ""));
+    for node in [&node, &undisturbed] {
+        assert_eq!(node.drain(5).await, (5, Source::Leased));
+        assert!(node.engine.store().stats().leases.tokens > 0, "something is left of the slice");
+    }
+    node.engine
+        .reload(rules(&policy("100/min", 3, "# the same\n")))
+        .expect("it is a policy for these stores");
+    for many in [1, 200] {
+        assert_eq!(node.drain(many).await, undisturbed.drain(many).await, "as if nothing had been read");
+        let [held, of_other] = [&node, &undisturbed].map(|node| node.engine.store().stats().leases);
+        assert_eq!(held, of_other, "no slice was dropped, and none asked for twice");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lowered_by_a_reload_holds_for_slices_too() {
+    let node = Node::new("100/min", 1, "");
+    let (before, _) = node.drain(40).await;
+    node.engine.reload(rules(&policy("50/min", 1, ""))).expect("it is a policy for these stores");
+    let (after, _) = node.drain(200).await;
+    assert!(before + after <= 100, "{before} and {after}: never more than the larger of the two");
 }

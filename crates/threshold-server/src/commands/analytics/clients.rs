@@ -208,6 +208,7 @@ impl Client {
             "last_violation": time(self.last_violation()),
             "last_request": time(self.last),
             "first_seen": time(self.first_seen()),
+            "updated_at": time(self.last.max(self.last_violation())),
         })
     }
 }

@@ -160,5 +160,6 @@ fn listed_document(violation: &ViolationRecord) -> Value {
         "user_agent": violation.user_agent,
         "country_code": country,
         "details": violation.details,
+        "created_at": violation.at.to_string(),
     })
 }

@@ -9,8 +9,8 @@ use super::script::{self, ask, base};
 use crate::check::Check;
 use crate::open::SecretPair;
 use crate::redis::error::failed;
+use crate::redis::kept::fingerprint;
 use crate::redis::line::Line;
-use crate::redis::opening::fingerprint;
 
 const OPEN: &str = "open the ledger in Redis";
 
