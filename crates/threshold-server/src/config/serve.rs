@@ -7,7 +7,7 @@ use threshold::NodeSettings;
 use threshold::engine::{Rules, Secrets};
 use threshold::node::{BreakerSettings, Strategy};
 use threshold::open::Place;
-use threshold::policy::{Breaker, Listen, Policy};
+use threshold::policy::{Breaker, Listen, Policy, Severity};
 
 use super::archive::archive;
 use super::envoy::with_envoy;
@@ -153,6 +153,12 @@ pub(crate) fn reread(
     let (policy, not_carried) = with_envoy(policy, envoy)?;
     let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules, not_carried))
+}
+
+/// What a server says that goes by a policy without limits, as it is most likely not meant.
+pub(crate) fn warns_of_nothing(policy: &Policy) -> Option<String> {
+    let found = policy.limits_nothing().filter(|found| found.severity == Severity::Warning)?;
+    Some(format!("the policy: {}; {}", found.what, found.remedy))
 }
 
 /// True if the environment asks for a log with all details.
