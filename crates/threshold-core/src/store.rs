@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::batch::{Batch, Outcome, Step, Verdict};
+use crate::batch::{Batch, Outcome, Retry, Step, Verdict};
 use crate::key::Key;
 use crate::sharing::Source;
 use crate::time::{Span, Timestamp};
@@ -48,6 +48,12 @@ pub trait Store: Send + Sync {
 
     /// Judges the batch and charges nothing.
     fn peek(&self, batch: &Batch) -> impl Future<Output = Result<Outcome, StoreError>> + Send;
+
+    /// When the batch passes and goes on passing, if nothing else is charged. That may be later than a [`peek`](Self::peek)
+    /// says: what a node holds for a moment is gone when somebody comes back for it.
+    fn wait(&self, batch: &Batch) -> impl Future<Output = Result<Retry, StoreError>> + Send {
+        async { Ok(self.peek(batch).await?.retry) }
+    }
 
     /// Takes back what the batch was charged by `outcome`, as far as it is still felt. Costs may be smaller than
     /// those that were charged, to take back a part.
@@ -201,6 +207,8 @@ pub trait DynStore: Send + Sync {
     fn prefetch_dyn(&self, key: &Key);
     /// [`Store::peek`].
     fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>>;
+    /// [`Store::wait`].
+    fn wait_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Retry, StoreError>>;
     /// [`Store::refund`].
     fn refund_boxed<'a>(
         &'a self,
@@ -244,6 +252,10 @@ impl<S: Store> DynStore for S {
 
     fn peek_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Outcome, StoreError>> {
         Box::pin(Store::peek(self, batch))
+    }
+
+    fn wait_boxed<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Result<Retry, StoreError>> {
+        Box::pin(Store::wait(self, batch))
     }
 
     fn refund_boxed<'a>(
@@ -312,6 +324,10 @@ impl Store for Arc<dyn DynStore + '_> {
 
     async fn peek(&self, batch: &Batch) -> Result<Outcome, StoreError> {
         (**self).peek_boxed(batch).await
+    }
+
+    async fn wait(&self, batch: &Batch) -> Result<Retry, StoreError> {
+        (**self).wait_boxed(batch).await
     }
 
     async fn refund(&self, batch: &Batch, outcome: &Outcome) -> Result<(), StoreError> {

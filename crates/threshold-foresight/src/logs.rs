@@ -139,6 +139,14 @@ pub enum LogError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// An archive needs more memory than is given to it, and the options are strict.
+    #[error("{source_name}: {what}")]
+    TooWide {
+        /// The name of the source.
+        source_name: String,
+        /// What it needs, and what to do about that.
+        what: String,
+    },
     /// An archive is damaged, and the options are strict.
     #[error(
         "{source_name}: the {archive} archive is damaged: {error}\n\

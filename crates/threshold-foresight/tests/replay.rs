@@ -353,3 +353,25 @@ fn what_strangers_wrote_is_inert_in_the_page() {
     }
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
+
+/// A limit of the layer that blocks for a while, enforced as said.
+fn blocking(layer: &str, enforce: &str) -> String {
+    format!(
+        "[[limit]]\nid = \"few\"\nlayer = \"{layer}\"\nper = \"ip\"\nrate = \"3/min\"\nblock_for = \"5min\"\nenforce = \"{enforce}\"\n"
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_limit_that_is_observed_would_deny_what_it_denies_in_force(
+        lines in prop::collection::vec(line(), 1..120),
+        layer in prop::sample::select(vec!["edge", "user", "endpoint"]),
+    ) {
+        let requests = timed(&lines);
+        let of = |enforce| replayed(&blocking(layer, enforce), None, &requests).limits.into_iter().next();
+        let (on, observed) = (of("on"), of("observe"));
+        let denied = on.map_or(0, |limit| limit.count.denied);
+        let would = observed.map_or((0, 0), |limit| (limit.count.would_deny, limit.count.denied));
+        assert_eq!(would, (denied, 0));
+    }
+}

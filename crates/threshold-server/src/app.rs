@@ -292,7 +292,7 @@ fn surface<T>(
 
 fn start_alerts(config: &ServerConfig, metrics: &Arc<Metrics>, log: &Arc<Log>) -> Result<Alerts, String> {
     let metrics = Arc::clone(metrics);
-    Alerts::start(config::alerts(&config.policy)?, move || metrics.readings(), log)
+    Alerts::start(&config.name, config::alerts(&config.policy)?, move || metrics.readings(), log)
 }
 
 /// Waits until somebody says that others have written to the ledger.

@@ -25,7 +25,7 @@ pub(crate) use envoy::{envoy_files, envoy_sources};
 pub(crate) use ledger::{
     Access, Addresses, Known, Settings, addresses, data_dir, known_secret, settings, shown,
 };
-pub(crate) use serve::{ServerConfig, Surfaces, cache, guard, reread, server, upstream};
+pub(crate) use serve::{ServerConfig, Surfaces, cache, guard, reread, server, upstream, warns_of_nothing};
 
 /// A policy that could not be made.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
+use threshold::event::Event;
 use threshold::figures::{Ending, Seen, Watcher};
 use tokio::sync::{broadcast, watch};
 
@@ -15,6 +16,14 @@ const BEHIND: usize = 1_024;
 const LISTENERS: usize = 64;
 /// What decisions are called.
 pub(crate) const DECISION: &str = "decision";
+/// What is told of alarms and of stores that come and go.
+pub(crate) const ALERT: &str = "alert";
+pub(crate) const COMPONENT: &str = "component_changed";
+
+/// The names of all that can be listened to.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    Event::NAMES.into_iter().chain([ALERT, COMPONENT, DECISION])
+}
 
 /// Hands what happens to whoever listens.
 pub(crate) struct Live {
@@ -74,6 +83,7 @@ impl Default for Live {
 impl Live {
     /// Tells of the event `name`.
     pub(crate) fn tell(&self, name: &str, json: Json) {
+        debug_assert!(names().any(|known| known == name), "nobody can ask for {name:?}");
         if self.told.receiver_count() == 0 {
             return;
         }

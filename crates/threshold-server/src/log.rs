@@ -9,7 +9,7 @@ use threshold::{Clock as _, SystemClock};
 use threshold_http::websocket::Exceeded;
 
 use crate::alerts::Alert;
-use crate::live::Live;
+use crate::live::{ALERT, COMPONENT, Live};
 use crate::output::{Output, Style, harmless, harmless_json};
 
 /// Where the server says what happens.
@@ -76,7 +76,7 @@ impl Log {
             "event": "component_changed", "at": self.clock.now().to_string(), "component": component.name(),
             "state": state.name(), "strategy": strategy.name(), "reason": reason,
         });
-        self.tell("component_changed", event);
+        self.tell(COMPONENT, event);
     }
 
     /// A part that decides nothing went down or came up again.
@@ -85,7 +85,7 @@ impl Log {
             "event": "component_changed", "at": self.clock.now().to_string(), "component": component,
             "state": state.name(), "reason": reason,
         });
-        self.tell("component_changed", event);
+        self.tell(COMPONENT, event);
     }
 
     /// An alarm was raised, changed or is over.
@@ -93,7 +93,7 @@ impl Log {
         if self.quiet {
             self.warning(&format!("alert: {}", alert.text()));
         }
-        self.tell("alert", alert.to_json());
+        self.tell(ALERT, alert.to_json());
     }
 
     /// An event, as other tools read it.

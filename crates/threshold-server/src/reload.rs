@@ -243,7 +243,8 @@ fn put_in_force(
         rls.change(rls::Settings::new(&policy));
     }
     app.alerts.change(alerts);
-    notes.iter().for_each(|note| app.log.warning(note));
+    let nothing = config::warns_of_nothing(&policy);
+    notes.iter().chain(&nothing).for_each(|note| app.log.warning(note));
     Ok(policy)
 }
 

@@ -171,3 +171,17 @@ fn the_schema_is_printed() {
     let schema: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(schema, threshold::policy::Policy::schema());
 }
+
+#[test]
+fn a_policy_without_limits_is_told_to_limit_nothing() {
+    let folder = threshold_testkit::folder::Folder::new();
+    let file = folder.path().join("policy.toml");
+    std::fs::write(&file, "# nothing yet\n").unwrap();
+    let ran = threshold(&["check", file.to_str().unwrap()], &[]);
+    let out = text(&ran.stdout);
+    assert!(out.contains(":1:1: warning: limit: there is no limit: every request passes"), "{out}");
+    assert!(out.contains("`threshold init` writes a policy to start from"), "{out}");
+    assert!(out.contains("can be used; 0 limits, 1 warning, 0 notes"), "{out}");
+    let strict = threshold(&["check", "--strict", file.to_str().unwrap()], &[]);
+    assert_eq!(strict.status.code(), Some(3));
+}

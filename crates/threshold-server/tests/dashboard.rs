@@ -7,6 +7,7 @@ mod support;
 use support::browser::{self, Walked};
 use support::client::Client;
 use support::server::Server;
+use threshold_testkit::figures::Claim;
 
 const TOKEN: &str = "a-token-of-the-tests-that-is-long-enough";
 
@@ -38,9 +39,9 @@ fn serve() -> Server {
 }
 
 /// Takes a walk of `browser.mjs` through the dashboard of `server`.
-async fn walk(server: &Server, name: &'static str) {
+async fn walk(server: &Server, name: &'static str) -> String {
     let (admin, gateway, pid) = (server.admin, server.gateway, server.pid());
-    browser::walk(Walked { admin, gateway, token: TOKEN, pid }, name).await;
+    browser::walk(Walked { admin, gateway, token: TOKEN, pid }, name).await
 }
 
 /// Keeps `address` out from now on.
@@ -118,4 +119,20 @@ async fn the_page_is_small_and_closed_to_others() {
     assert_eq!((page.header("x-content-type-options"), page.header("x-frame-options")), ("nosniff", "DENY"));
     assert_eq!(client.send(client.request("POST", "/", &[], "")).await.status, 405);
     assert_eq!(client.get("/dashboard/nothing.js").await.status, 404);
+}
+
+/// All sections of it, to a browser that has seen none; the time until something is to be seen is a figure to read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_page_is_below_200_kilobytes() {
+    let claim =
+        Claim::of("first contentful paint of the dashboard in Chromium, over loopback, nothing cached");
+    let said = walk(&serve(), "weight").await;
+    let weighed = said.lines().find(|line| line.starts_with('{')).unwrap();
+    let weighed: serde_json::Value = serde_json::from_str(weighed).unwrap();
+    let (bytes, pieces) = (weighed["bytes"].as_u64().unwrap(), weighed["pieces"].as_u64().unwrap());
+    assert!(pieces > 10, "its modules are among them: {weighed}");
+    assert!((1..200_000).contains(&bytes), "{bytes} bytes were transferred: {weighed}");
+    let paint = weighed["paint"].as_f64().unwrap();
+    let figure = format!("{paint:.0} ms, the median of {} visits; {bytes} bytes in all", weighed["visits"]);
+    claim.report("dashboard-first-paint", &figure, "100 ms", paint < 100.0);
 }

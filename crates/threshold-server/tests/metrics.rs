@@ -269,6 +269,14 @@ async fn decisions_are_told_to_who_listens_and_as_it_wants() {
     let answer =
         wrong.send(wrong.request("GET", "/api/admin/events?evnt=x", &[("authorization", &bearer)], ""));
     assert_eq!(answer.await.status, 400);
+    let typo = "/api/admin/events?event=decision,sanction_imposd";
+    let answer = wrong.send(wrong.request("GET", typo, &[("authorization", &bearer)], "")).await;
+    assert_eq!(answer.status, 400);
+    for part in
+        ["no event \\\"sanction_imposd\\\"", "sanction_imposed", "alert", "component_changed", "decision"]
+    {
+        assert!(answer.text().contains(part), "{part} is missing in {}", answer.text());
+    }
     let answer = wrong.send(wrong.request("GET", "/api/admin/events", &[], ""));
     assert_eq!(answer.await.status, 401);
 }

@@ -28,8 +28,8 @@ mod without;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use threshold_core::{
-    Batch, Clock, Consistency, Health, Key, Outcome, SharedStore, Source, Span, Step, Store, StoreError,
-    StoreErrorKind, Swept, Timestamp,
+    Batch, Clock, Consistency, Health, Key, Outcome, Retry, SharedStore, Source, Span, Step, Store,
+    StoreError, StoreErrorKind, Swept, Timestamp,
 };
 
 use crate::clock::SystemClock;
@@ -317,6 +317,13 @@ impl<S: Store, C: Clock> Store for NodeStore<S, C> {
         match batch.steps().iter().all(is_exact) {
             true => self.peek_exact(batch).await,
             false => self.peek_mixed(batch).await,
+        }
+    }
+
+    async fn wait(&self, batch: &Batch) -> Result<Retry, StoreError> {
+        match batch.steps().iter().all(is_exact) {
+            true => self.peek_exact(batch).await.map(|outcome| outcome.retry),
+            false => self.wait_mixed(batch).await,
         }
     }
 

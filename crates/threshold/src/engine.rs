@@ -10,6 +10,7 @@ mod descriptors;
 mod erase;
 mod escalate;
 mod explain;
+mod gates;
 mod meet;
 mod message;
 mod named;
@@ -281,6 +282,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
+            if decision.inner.plan.observes_gates {
+                let _ = Box::pin(self.observe_gates(decision)).await;
+            }
         } else if let Some(until) = decision.sanctioned_until() {
             Box::pin(self.foresee(state, &asking, until, decision)).await?;
         } else if decision.refused_at_edge() {
@@ -387,6 +391,9 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         let at = decision.at;
         if let Some(gates) = decision.conclude_edge() {
             self.edge.apply_into(&gates, at, &mut Outcome::default());
+        }
+        if decision.edge.plan.observes_gates {
+            self.observe_edge_gates(decision);
         }
         decision.allowed()
     }

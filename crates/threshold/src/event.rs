@@ -152,6 +152,22 @@ pub struct Escalation {
 }
 
 impl Event {
+    /// All names there are.
+    pub const NAMES: [&'static str; 12] = [
+        "abuse_escalation",
+        "admin_changed",
+        "auth_account_ceiling",
+        "auth_ip_rate_limit",
+        "auth_user_lockout",
+        "ledger_failed",
+        "ledger_recovered",
+        "lockout_lifted",
+        "sanction_imposed",
+        "sanction_lifted",
+        "setting_changed",
+        "subject_erased",
+    ];
+
     /// The name.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -327,8 +327,9 @@ fn shown_sanction(sanction: &Sanction, at: Timestamp) -> String {
 fn shown_override(change: &Override) -> String {
     let whom = change.subject.map_or_else(|| "everyone".to_owned(), |subject| subject.to_string());
     let off = if change.enabled { "" } else { ", switched off" };
+    let until = change.expires.map_or_else(String::new, |expires| format!(", until {expires}"));
     format!(
-        "{} {} for {whom}, allowance {}, priority {}{off}",
+        "{} {} for {whom}, allowance {}, priority {}{until}{off}",
         change.limit, change.rate, change.burst_allowance, change.priority
     )
 }

@@ -29,6 +29,26 @@ impl fmt::Display for Archive {
     }
 }
 
+/// How far back a zstd archive may refer, as a power of two: 128 MiB, which `zstd --long` writes. It is held in memory.
+const WINDOW: u32 = 27;
+
+impl Archive {
+    /// What ended the reading of it, and what to do about that.
+    pub(super) fn trouble(self, error: &io::Error) -> String {
+        match is_too_wide(error) {
+            true => format!(
+                "the {self} archive refers back by more than 128 MiB; unpack it before: `zstd -dc --long=31 FILE | threshold replay -`"
+            ),
+            false => format!("the {self} archive is damaged from here on: {error}"),
+        }
+    }
+}
+
+/// True if nothing is wrong with an archive but how far back it refers. The library says so in words alone.
+pub(super) fn is_too_wide(error: &io::Error) -> bool {
+    error.to_string().contains("requires too much memory")
+}
+
 /// How much of an archive is read at once.
 const PIECE: usize = 64 * 1024;
 
@@ -89,7 +109,11 @@ pub(super) fn unpack(read: Box<dyn Read + Send>) -> io::Result<Unpacked> {
     let read: Box<dyn Read + Send> = match archive {
         Archive::Plain => Box::new(again),
         Archive::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(PIECE, again))),
-        Archive::Zstd => Box::new(ZstdDecoder::with_buffer(BufReader::with_capacity(PIECE, again))?),
+        Archive::Zstd => {
+            let mut decoder = ZstdDecoder::with_buffer(BufReader::with_capacity(PIECE, again))?;
+            decoder.window_log_max(WINDOW)?;
+            Box::new(decoder)
+        }
     };
     Ok(Unpacked { archive, watch, read })
 }

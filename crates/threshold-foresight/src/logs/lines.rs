@@ -9,6 +9,8 @@ use memchr::memchr;
 pub(super) const LONGEST: usize = 64 * 1024;
 /// Two of the longest lines, so that one is always followed by the beginning of the next.
 const BUFFER: usize = 2 * LONGEST;
+/// The most lines that are read as one. A quote that nobody closed is not followed through a whole file.
+const MOST_JOINED: u64 = 32;
 /// How much of a line that is too long is kept, to be shown.
 const SHOWN: usize = 256;
 
@@ -77,6 +79,55 @@ impl Lines {
             }
             if !self.fill() {
                 return self.last();
+            }
+        }
+    }
+
+    /// Reads on from the line that was given last, until it and those after it are one that `fits`: a value may have ends of
+    /// lines in it. Says where they are, or where that line itself is now, and whether they are one. If not, the lines after
+    /// it are given as if nobody had looked at them.
+    pub(super) fn join(
+        &mut self,
+        line: &Range<usize>,
+        mut fits: impl FnMut(&[u8]) -> bool,
+    ) -> (Range<usize>, bool) {
+        let (own, first) = (line.len(), self.start - line.start);
+        // Back to its beginning, so that it stays when more is read.
+        self.start = line.start;
+        let mut length = first;
+        for more in 1..MOST_JOINED {
+            let Some(next) = self.end_after(length) else { break };
+            let mut all = self.start..self.start + next;
+            if self.buffer[all.clone()].last() == Some(&b'\r') {
+                all.end -= 1;
+            }
+            if fits(&self.buffer[all.clone()]) {
+                self.start = (self.start + next + 1).min(self.end);
+                self.number += more;
+                return (all, true);
+            }
+            length = next + 1;
+        }
+        let line = self.start..self.start + own;
+        self.start += first;
+        (line, false)
+    }
+
+    /// How long what waits is up to the first end of a line after `from`; none if that is too long, or there is no more.
+    fn end_after(&mut self, from: usize) -> Option<usize> {
+        let mut searched = from;
+        loop {
+            let waiting = &self.buffer[self.start..self.end];
+            if let Some(at) = waiting.get(searched..).and_then(|rest| memchr(b'\n', rest)) {
+                return Some(searched + at).filter(|length| *length <= LONGEST);
+            }
+            let whole = waiting.len();
+            if whole > LONGEST {
+                return None;
+            }
+            searched = whole.max(from);
+            if !self.fill() {
+                return Some(whole).filter(|whole| *whole > from);
             }
         }
     }

@@ -1,11 +1,14 @@
 //! A reader of lines for each format, and the choice between them.
 
+use std::ops::Range;
+
 use super::counts::{Broken, Reason};
 use super::draft::Draft;
 use super::fields::Fields;
 use super::format::Format;
 use super::json::Schema;
-use super::table::Table;
+use super::lines::Lines;
+use super::table::{CLOSING_QUOTE, Table};
 use super::time::Times;
 use super::{Options, alb, clf, envoy, haproxy};
 
@@ -74,6 +77,32 @@ impl Parser {
         }
         draft.complete()?;
         Ok(Line::Request)
+    }
+
+    /// Reads a line that is not empty, with those after it where a value of a table goes on there.
+    pub(super) fn read(
+        &mut self,
+        lines: &mut Lines,
+        line: &mut Range<usize>,
+        draft: &mut Draft,
+    ) -> Result<Line, Broken> {
+        draft.clear();
+        let alone = self.parse(lines.bytes(line), draft);
+        // Only in tables do values go on: elsewhere a quote that nobody closed is a line that was cut.
+        let (Kind::Table(_), Err(Broken { what: CLOSING_QUOTE, .. })) = (&self.kind, &alone) else {
+            return alone;
+        };
+        let mut parsed = None;
+        let joined;
+        (*line, joined) = lines.join(line, |bytes| {
+            draft.clear();
+            parsed = self.parse(bytes, draft).ok();
+            parsed.is_some()
+        });
+        if !joined {
+            draft.clear();
+        }
+        parsed.filter(|_| joined).map_or(alone, Ok)
     }
 
     /// Reads the first lines of a source: how many of them are of this format, and their times.

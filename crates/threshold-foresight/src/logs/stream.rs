@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::archive::{Archive, Watch, unpack};
+use super::archive::{Archive, Watch, is_too_wide, unpack};
 use super::counts::{Broken, Counts, Reason, Sample, excerpt};
 use super::draft::Draft;
 use super::format::Format;
@@ -208,8 +208,7 @@ impl Stream {
                     parser.insert(chosen)
                 }
             };
-            self.draft.clear();
-            match parser.parse(bytes, &mut self.draft) {
+            match parser.read(&mut self.lines, &mut self.line, &mut self.draft) {
                 Ok(Line::Request) => return Ok(true),
                 Ok(Line::Comment) => shared.counts.comments += 1,
                 Err(broken) => self.broken(broken, shared)?,
@@ -272,11 +271,15 @@ impl Stream {
         if self.watch.failed() {
             return Err(LogError::Read { source_name: self.name.clone(), error });
         }
+        let what = self.archive.trouble(&error);
+        if shared.options.strict && is_too_wide(&error) {
+            return Err(LogError::TooWide { source_name: self.name.clone(), what });
+        }
         if shared.options.strict {
             return Err(LogError::Damaged { source_name: self.name.clone(), archive: self.archive, error });
         }
         let mut sample = self.sample(b"", self.lines.number(), &Draft::default());
-        sample.what = format!("the {} archive is damaged from here on: {error}", self.archive);
+        sample.what = what;
         shared.counts.damaged.add(|| sample);
         Ok(())
     }

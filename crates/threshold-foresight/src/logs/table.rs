@@ -32,6 +32,9 @@ const CLOUDFRONT: &str = "date time x-edge-location sc-bytes c-ip cs-method cs(H
     cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes \
     time-taken x-forwarded-for";
 
+/// What is missing where a value goes on in the next line.
+pub(super) const CLOSING_QUOTE: &str = "a closing quote";
+
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 impl Table {
@@ -130,7 +133,7 @@ impl Table {
             return Ok(Value { start: at, end, next: end + 1, doubled: false });
         }
         let (end, doubled) =
-            closing(line, at + 1).ok_or(Broken { reason: Reason::Shape, at, what: "a closing quote" })?;
+            closing(line, at + 1).ok_or(Broken { reason: Reason::Shape, at, what: CLOSING_QUOTE })?;
         match line.get(end + 1) {
             None => Ok(Value { start: at + 1, end, next: line.len() + 1, doubled }),
             Some(byte) if *byte == self.separator => Ok(Value { start: at + 1, end, next: end + 2, doubled }),

@@ -124,3 +124,30 @@ fn a_source_that_cannot_be_read_is_an_error() {
         assert!(matches!(error, LogError::Read { .. } | LogError::Unrecognised { .. }));
     }
 }
+
+/// As `zstd --long=WINDOW` packs it, from a pipe: nobody knows how much comes.
+fn long(text: &str, window: u32) -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.long_distance_matching(true).unwrap();
+    encoder.window_log(window).unwrap();
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.flush().unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn archives_that_refer_far_back_are_read_up_to_128_mib_and_told_what_helps_beyond() {
+    let text = lines(0, 100);
+    let far = read(long(&text, 27));
+    assert_eq!((far.requests.len(), far.counts.damaged.count), (100, 0));
+    let too_far = read(long(&text, 28));
+    assert_eq!((too_far.requests.len(), too_far.counts.damaged.count), (0, 1));
+    let what = &too_far.counts.damaged.samples[0].what;
+    assert!(what.contains("128 MiB") && what.contains("zstd -dc --long=31"), "{what}");
+    let strict = Options { strict: true, ..Options::default() };
+    let error = read_all(vec![source("a.log", long(&text, 28))], strict).unwrap_err().to_string();
+    assert!(
+        error.starts_with("a.log: ") && error.contains("--long=31") && !error.contains("damaged"),
+        "{error}"
+    );
+}

@@ -231,3 +231,40 @@ fn what_is_written_while_it_is_read_is_read_line_by_line() {
     assert_eq!(logs.next().unwrap().unwrap().target, "/b");
     assert!(logs.next().unwrap().is_none());
 }
+
+#[test]
+fn a_quoted_value_of_a_table_may_have_ends_of_lines_in_it() {
+    let head = "time,client,method,target,agent\n";
+    let row =
+        |second: u64, agent: &str| format!("2026-11-16T01:00:{second:02}Z,192.0.2.1,GET,/{second},{agent}\n");
+    let long = format!("\"{}\"", "many\n".repeat(30));
+    let agents = ["plain", "\"one\r\ntwo, \"\"three\"\"\n\n# four\"", "\"quoted\"", long.as_str()];
+    let rows: String = (1..).zip(agents).map(|(second, agent)| row(second, agent)).collect();
+    for text in [format!("{head}{rows}"), format!("{head}{}", rows.trim_end())] {
+        let read = read_as(Format::Csv, text);
+        let seen: Vec<_> = read.requests.iter().map(|request| request.agent.clone().unwrap()).collect();
+        let whole = "one\r\ntwo, \"three\"\n\n# four".to_owned();
+        assert_eq!(seen, ["plain".to_owned(), whole, "quoted".to_owned(), "many\n".repeat(30)]);
+        assert_eq!(read.counts.all_broken(), 0);
+    }
+}
+
+#[test]
+fn a_quote_that_nobody_closes_breaks_its_own_line_alone() {
+    let head = "time,client,method,target,agent\n";
+    let rows = |from: u64, count: u64| -> String {
+        let row =
+            |second| format!("2026-11-16T01:{:02}:{:02}Z,192.0.2.1,GET,/,x\n", second / 60, second % 60);
+        (from..from + count).map(row).collect()
+    };
+    let open = "2026-11-16T01:00:09Z,192.0.2.1,GET,/,\"open\n";
+    // One that closes nothing: the value has too much behind it, or its row too many values.
+    let closes = "2026-11-16T01:00:10Z,192.0.2.1,GET,/,\"closed\"\n";
+    for (after, requests) in [(String::new(), 10), (rows(10, 200), 210), (closes.to_owned(), 11)] {
+        let read = read_as(Format::Csv, format!("{head}{}{open}{after}", rows(0, 10)));
+        assert_eq!((read.requests.len(), read.counts.all_broken()), (requests, 1), "{after}");
+    }
+    let lengthy = format!("2026-11-16T01:00:09Z,192.0.2.1,GET,/,\"{}\n", "x".repeat(60_000));
+    let read = read_as(Format::Csv, format!("{head}{lengthy}{}", rows(10, 2_000)));
+    assert_eq!((read.requests.len(), read.counts.all_broken()), (2_000, 1));
+}

@@ -19,7 +19,8 @@ use super::call::Call;
 use super::seats::Busy;
 use super::serve::Shared;
 use super::tokens::Caller;
-use crate::live::{Heard, Listening, Wanted};
+use crate::api::read::bad;
+use crate::live::{self, Heard, Listening, Wanted};
 use crate::output::harmless_json;
 
 /// How often something is sent where nothing happens, so that whoever stands between does not hang up.
@@ -81,7 +82,13 @@ fn wanted(call: &Call) -> Result<Wanted, Box<Answer>> {
     let known: Vec<&str> = FIELDS.into_iter().chain(["event"]).collect();
     call.params.only(&known)?;
     let names = call.params.get("event").unwrap_or_default();
-    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let names: Vec<String> =
+        names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    // A mistake in a name would hear nothing, and seem to say that nothing happens.
+    if let Some(name) = names.iter().find(|name| !live::names().any(|known| known == *name)) {
+        let known = live::names().collect::<Vec<_>>().join(", ");
+        return Err(bad("bad_request", &format!("there is no event {name:?}; there are: {known}")));
+    }
     let given = |field: &&str| call.params.get(field).map(|value| ((*field).to_owned(), value.to_owned()));
     Ok(Wanted { names, fields: FIELDS.iter().filter_map(given).collect() })
 }

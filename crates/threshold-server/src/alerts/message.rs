@@ -8,17 +8,17 @@ use super::watch::{Alert, State};
 impl Alert {
     /// One sentence for people.
     pub(crate) fn text(&self) -> String {
-        let Self { id, severity, value, threshold, .. } = self;
+        let Self { id, node, severity, value, threshold, .. } = self;
         let metric = self.metric.word().replace('_', " ");
         let within = self.window.map_or_else(String::new, |window| format!(" within {window}"));
         match (self.state, self.reminder) {
             (State::Firing, false) => {
-                format!("{severity}: {id}: {metric} at {value}{within} (from {threshold} on)")
+                format!("{severity}: {id}: {metric} at {value}{within} (from {threshold} on), on {node}")
             }
             (State::Firing, true) => {
-                format!("still {severity}: {id}: {metric} at {value}{within}, since {}", self.since)
+                format!("still {severity}: {id}: {metric} at {value}{within}, on {node} since {}", self.since)
             }
-            (State::Resolved, _) => format!("over: {id}: {metric} at {value}{within}"),
+            (State::Resolved, _) => format!("over: {id}: {metric} at {value}{within}, on {node}"),
         }
     }
 
@@ -27,6 +27,7 @@ impl Alert {
         json!({
             "event": "alert",
             "alert": self.id,
+            "node": &*self.node,
             "metric": self.metric.word(),
             "severity": self.severity.word(),
             "state": self.state.name(),
@@ -66,6 +67,7 @@ impl Alert {
                     field("Threshold", self.threshold.to_string()),
                     field("State", self.state.name().to_owned()),
                     field("Since", self.since.to_string()),
+                    field("Node", escaped(&self.node)),
                 ],
             }],
         })

@@ -43,8 +43,9 @@ struct Bell {
 }
 
 impl Alerts {
-    /// Starts the thread, which takes `readings` every now and then.
+    /// Starts the thread of the node of that name, which takes `readings` every now and then.
     pub(crate) fn start(
+        node: &str,
         settings: Settings,
         readings: impl Fn() -> Readings + Send + 'static,
         log: &Arc<Log>,
@@ -53,9 +54,9 @@ impl Alerts {
         let failed =
             |error: std::io::Error| format!("alerts: no thread could be started: {error}; try again");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let log = Arc::clone(log);
+        let (log, node) = (Arc::clone(log), Arc::from(node));
         let run = move || {
-            runtime.block_on(run(told, readings, log));
+            runtime.block_on(run(node, told, readings, log));
             // A name that is being resolved may take its time; nobody waits for it.
             runtime.shutdown_background();
         };
@@ -76,9 +77,14 @@ impl Alerts {
     }
 }
 
-async fn run(mut told: changes::Receiver<Arc<Settings>>, readings: impl Fn() -> Readings, log: Arc<Log>) {
+async fn run(
+    node: Arc<str>,
+    mut told: changes::Receiver<Arc<Settings>>,
+    readings: impl Fn() -> Readings,
+    log: Arc<Log>,
+) {
     let settings = Arc::clone(&told.borrow_and_update());
-    let mut bell = Bell::new(&settings, Arc::clone(&log));
+    let mut bell = Bell::new(node, &settings, Arc::clone(&log));
     tokio::spawn(look_ahead(Arc::clone(&settings), Arc::clone(&log)));
     let mut ticks = every(settings.every);
     loop {
@@ -119,11 +125,11 @@ fn every(span: Span) -> Interval {
 }
 
 impl Bell {
-    fn new(settings: &Settings, log: Arc<Log>) -> Self {
+    fn new(node: Arc<str>, settings: &Settings, log: Arc<Log>) -> Self {
         let ids = UniqueIds::new();
         // The half that is stirred.
         let random: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(move || ids.next() as u64);
-        let watch = Watch::new(settings.rules.clone(), settings.remind);
+        let watch = Watch::new(settings.rules.clone(), settings.remind).of(node);
         let courier = Courier::start(settings.hooks.clone(), tools(settings, &log, &random));
         Self { watch, courier, log, random }
     }

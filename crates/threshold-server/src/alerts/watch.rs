@@ -2,6 +2,8 @@
 //!
 //! Pure: the same readings have the same consequences. An alarm is told when it changes, and again only as a reminder.
 
+use std::sync::Arc;
+
 use threshold::policy::{AlertMetric, AlertSeverity, AlertTerms};
 use threshold::{Span, Timestamp};
 
@@ -29,6 +31,8 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Alert {
     pub(crate) id: String,
+    /// The node that raised it: each counts what it sees itself.
+    pub(crate) node: Arc<str>,
     pub(crate) metric: AlertMetric,
     /// How bad it is; if it is over, how bad it was last.
     pub(crate) severity: AlertSeverity,
@@ -48,6 +52,8 @@ pub(crate) struct Alert {
 /// All rules, and how each of them is.
 pub(super) struct Watch {
     rules: Vec<Rule>,
+    /// What the node is called.
+    node: Arc<str>,
     remind: Span,
     /// The time of the last readings: those from before it are ignored.
     last: Timestamp,
@@ -73,7 +79,12 @@ struct Raised {
 impl Watch {
     pub(super) fn new(terms: Vec<AlertTerms>, remind: Span) -> Self {
         let rules = terms.into_iter().map(Rule::new).collect();
-        Self { rules, remind, last: Timestamp::default() }
+        Self { rules, node: Arc::default(), remind, last: Timestamp::default() }
+    }
+
+    /// The same for the node of that name.
+    pub(super) fn of(self, node: Arc<str>) -> Self {
+        Self { node, ..self }
     }
 
     /// What is to be told after `readings`.
@@ -82,8 +93,8 @@ impl Watch {
             return Vec::new();
         }
         self.last = readings.at;
-        let remind = self.remind;
-        self.rules.iter_mut().filter_map(|rule| rule.take(readings, remind)).collect()
+        let (remind, node) = (self.remind, &self.node);
+        self.rules.iter_mut().filter_map(|rule| Some(rule.take(readings, remind)?.of(node))).collect()
     }
 
     /// Goes on with other rules. Those that are the same go on as they were; alarms of those that are gone are over.
@@ -96,7 +107,13 @@ impl Watch {
         self.rules = terms.into_iter().map(kept).collect();
         self.remind = remind;
         let now = self.last;
-        before.iter().filter_map(|rule| Some(rule.resolved(rule.raised?, now))).collect()
+        before.iter().filter_map(|rule| Some(rule.resolved(rule.raised?, now).of(&self.node))).collect()
+    }
+}
+
+impl Alert {
+    fn of(self, node: &Arc<str>) -> Self {
+        Self { node: Arc::clone(node), ..self }
     }
 }
 
@@ -160,6 +177,7 @@ impl Rule {
         };
         Alert {
             id: self.terms.id.clone(),
+            node: Arc::default(),
             metric: self.terms.metric,
             severity,
             state: State::Firing,

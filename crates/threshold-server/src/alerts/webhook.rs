@@ -42,6 +42,7 @@ mod tests {
         let at = threshold::Timestamp::default();
         Alert {
             id,
+            node: std::sync::Arc::default(),
             metric,
             severity,
             state,

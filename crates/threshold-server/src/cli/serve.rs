@@ -36,6 +36,9 @@ pub(crate) struct Serve {
     /// [default: 10000].
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) remember: Option<u32>,
+    /// What this node is called in alerts [default: the machine's name].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
     /// The folder of the ledger and its secret [default: ./threshold-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

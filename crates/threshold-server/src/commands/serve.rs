@@ -65,6 +65,9 @@ async fn run(
     if let Some(warning) = &config.settings.warning {
         output.labelled(Style::Warning, "warning", warning);
     }
+    if let Some(warning) = config::warns_of_nothing(&config.policy) {
+        output.labelled(Style::Warning, "warning", &warning);
+    }
     let (app, mut asked) = App::start(&config, rules).await?;
     let hung_up = Notify::new();
     let keep = async {

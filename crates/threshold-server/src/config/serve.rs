@@ -7,7 +7,7 @@ use threshold::NodeSettings;
 use threshold::engine::{Rules, Secrets};
 use threshold::node::{BreakerSettings, Strategy};
 use threshold::open::Place;
-use threshold::policy::{Breaker, Listen, Policy};
+use threshold::policy::{Breaker, Listen, Policy, Severity};
 
 use super::archive::archive;
 use super::envoy::with_envoy;
@@ -49,6 +49,8 @@ pub(crate) struct ServerConfig {
     pub(crate) node: NodeSettings,
     /// The archive, if there is one.
     pub(crate) archive: Option<crate::archive::Settings>,
+    /// What the node is called.
+    pub(crate) name: String,
     /// How many of the latest requests are remembered.
     pub(crate) remember: usize,
     /// Where traces go, if anywhere.
@@ -71,11 +73,7 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
     let envoy = envoy_folder(serve);
     let policy = match settings.policy.take() {
         Some(policy) => policy,
-        None => {
-            // Who names files of Envoy wants no demonstration beside them.
-            let text = if envoy.is_some() { "" } else { demo::POLICY };
-            Policy::read(DEMONSTRATION, text, &variable).map_err(PolicyFileError::Broken)?
-        }
+        None => policy_without_file(envoy.is_some())?,
     };
     let (policy, not_carried) = with_envoy(policy, envoy.as_deref())?;
     let named = file.as_deref().unwrap_or(Path::new(DEMONSTRATION));
@@ -121,12 +119,19 @@ pub(crate) fn server(serve: &Serve) -> Result<(ServerConfig, Rules), PolicyFileE
         cache,
         node,
         archive,
+        name: name(serve.node.as_deref()),
         remember: remember(serve.remember).map_err(PolicyFileError::Unreadable)?,
         traces: traces(serve.otlp.as_deref()).map_err(PolicyFileError::Unreadable)?,
         debug,
         quiet: serve.demonstration && !debug,
     };
     Ok((config, rules))
+}
+
+/// What is gone by where no policy is named: who names files of Envoy wants no demonstration beside them.
+fn policy_without_file(envoy: bool) -> Result<Policy, PolicyFileError> {
+    let text = if envoy { "" } else { demo::POLICY };
+    Policy::read(DEMONSTRATION, text, &variable).map_err(PolicyFileError::Broken)
 }
 
 /// Where the gateway, the API, the admin listener, RESP and Envoy's service are.
@@ -152,6 +157,12 @@ pub(crate) fn reread(
     let (policy, not_carried) = with_envoy(policy, envoy)?;
     let rules = rules(file.unwrap_or(Path::new(DEMONSTRATION)), &policy, secrets)?;
     Ok((policy, rules, not_carried))
+}
+
+/// What a server says that goes by a policy without limits, as it is most likely not meant.
+pub(crate) fn warns_of_nothing(policy: &Policy) -> Option<String> {
+    let found = policy.limits_nothing().filter(|found| found.severity == Severity::Warning)?;
+    Some(format!("the policy: {}; {}", found.what, found.remedy))
 }
 
 /// True if the environment asks for a log with all details.
@@ -228,6 +239,12 @@ fn remember(flag: Option<u32>) -> Result<usize, String> {
         })
     };
     flag.map_or_else(of_environment, Ok).map(|most| most as usize)
+}
+
+/// What the node is called: as it is told, or as the machine is.
+fn name(flag: Option<&str>) -> String {
+    let told = flag.map(str::to_owned).or_else(|| set("THRESHOLD_NODE"));
+    told.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
 /// How the node works with its stores.

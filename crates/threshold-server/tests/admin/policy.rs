@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::common::{Operated, POLICY, TOKEN, assert_problem};
+use crate::support::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_is_put_in_force_and_taken_back() {
@@ -125,4 +126,13 @@ async fn a_file_that_was_refused_can_be_replaced() {
     operated.told("POST", "policy/apply", &json!({ "policy": policy }).to_string()).await;
     let file = operated.server.folder.path().join("policy.toml");
     assert_eq!(std::fs::read_to_string(file).unwrap(), policy);
+}
+
+#[test]
+fn a_policy_that_limits_nothing_is_told_at_the_start_and_when_it_is_read_again() {
+    let mut server = Server::with("# nothing yet\n", &[], &[]);
+    server.hears("there is no limit: every request passes", 1);
+    server.write_policy("# still nothing\n");
+    server.hang_up();
+    server.hears("there is no limit: every request passes", 2);
 }

@@ -34,7 +34,8 @@ async fn an_alarm_is_raised_under_load_signed_and_over_when_it_is() {
     let receiver = Receiver::start(&[200]).await;
     let address = format!("http://{}/hook", receiver.application.address);
     let hook = webhook(&address, &format!("secret = \"{SECRET}\""));
-    let mut server = Server::with(&policy(&format!("allow = [\"127.0.0.1\"]\n{hook}")), &[], &[]);
+    let policy = policy(&format!("allow = [\"127.0.0.1\"]\n{hook}"));
+    let mut server = Server::with(&policy, &["--node", "gateway-7"], &[]);
     ban(&server, 8).await;
     let posts = receiver.until(is_over).await;
     assert!(posts.iter().all(Post::is_signed), "{posts:#?}");
@@ -46,10 +47,13 @@ async fn an_alarm_is_raised_under_load_signed_and_over_when_it_is() {
     let worst = alerts.iter().find(|alert| alert["severity"] == "critical").unwrap();
     assert!(worst["value"].as_u64().unwrap() >= 5 && worst["threshold"] == 5, "{worst}");
     assert_eq!(worst["windowSeconds"], 4);
+    assert!(alerts.iter().all(|alert| alert["node"] == "gateway-7"), "which node it was: {alerts:#?}");
+    assert!(worst["text"].as_str().unwrap().ends_with(", on gateway-7"), "{worst}");
     assert_eq!(states.last().unwrap().0, "resolved");
     assert!(guide_verifies(&posts[0], SECRET) && !guide_verifies(&posts[0], "another secret of that length"));
     // The log has the same alarms, and nobody's secret.
     server.tells("\"event\":\"alert\"", posts.len());
+    server.tells("\"node\":\"gateway-7\"", posts.len());
     assert!(!server.said().contains(SECRET) && !server.said().contains("/hook"), "{}", server.said());
 }
 
@@ -69,6 +73,8 @@ async fn slack_is_told_in_its_own_words_and_whom_it_concerns_alone() {
     assert!(raised["text"].as_str().unwrap().starts_with("warning: bans"), "{raised}");
     assert_eq!(raised["attachments"][0]["color"], "warning");
     assert_eq!(raised["attachments"][0]["fields"][1]["value"], "2");
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(raised["attachments"][0]["fields"][4]["value"], machine.trim(), "its name unless told");
     assert_eq!(over["attachments"][0]["color"], "good");
 }
 

@@ -1,6 +1,6 @@
 // Walks through the dashboard in a real browser, as an operator would.
 //
-//   node browser.mjs WALK      with BASE, GATEWAY, TOKEN, SERVER (its process) and SHOTS (a folder) in the environment
+//   node browser.mjs WALK      with BASE, GATEWAY, TOKEN, SERVER (its process), SHOTS (a folder) and VISITS in the environment
 //
 // Two of the walks make the pictures of the documentation, if a folder is named:
 //
@@ -14,7 +14,7 @@ import { createRequire } from "node:module";
 import http from "node:http";
 import path from "node:path";
 
-const { BASE, GATEWAY, TOKEN, SERVER, SHOTS, TOOLS } = process.env;
+const { BASE, GATEWAY, TOKEN, SERVER, SHOTS, TOOLS, VISITS } = process.env;
 const require = createRequire(path.join(TOOLS, "package.json"));
 const puppeteer = require("puppeteer-core");
 const SOON = { timeout: 20_000 };
@@ -271,6 +271,31 @@ const walks = {
       await new Promise((resolve) => setTimeout(resolve, 1_500));
       await operator.shot(`dashboard-${colours}`, { height: 900 });
     }
+    await operator.leaves();
+  },
+
+  /** What the page weighs with all its sections, and how soon something of it is seen: the median of some visits. */
+  async weight() {
+    const operator = await Operator.arrives();
+    const { page } = operator;
+    await page.setCacheEnabled(false);
+    const paints = [];
+    for (let visit = 0; visit < Number(VISITS); visit += 1) {
+      await page.goto(BASE, { waitUntil: "load" });
+      const painted = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime, SOON);
+      paints.push(await painted.jsonValue());
+    }
+    await operator.signsIn();
+    for (const section of SECTIONS) await operator.goes(section);
+    // Not what it asks of the API: that depends on what there is to tell.
+    const sizes = await page.evaluate(() =>
+      [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+        .filter((entry) => entry.initiatorType !== "fetch")
+        .map((entry) => entry.transferSize),
+    );
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    const paint = paints.sort((one, other) => one - other)[Math.floor(paints.length / 2)];
+    console.log(JSON.stringify({ bytes, pieces: sizes.length, paint, visits: paints.length }));
     await operator.leaves();
   },
 

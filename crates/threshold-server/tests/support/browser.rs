@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use threshold_testkit::figures::size;
 use threshold_testkit::folder::Folder;
 
 /// Whose dashboard is walked through.
@@ -19,8 +20,8 @@ pub(crate) fn pictures() -> Option<PathBuf> {
     std::env::var_os("THRESHOLD_PICTURES").map(PathBuf::from)
 }
 
-/// Takes a walk of `browser.mjs`.
-pub(crate) async fn walk(walked: Walked<'_>, name: &str) {
+/// Takes a walk of `browser.mjs`; gives what it said.
+pub(crate) async fn walk(walked: Walked<'_>, name: &str) -> String {
     let (here, folder) = (PathBuf::from(env!("CARGO_MANIFEST_DIR")), Folder::new());
     assert!(
         Path::new("/usr/bin/chromium").exists(),
@@ -34,10 +35,12 @@ pub(crate) async fn walk(walked: Walked<'_>, name: &str) {
         .env("GATEWAY", format!("http://{}", walked.gateway))
         .env("TOKEN", walked.token)
         .env("SERVER", walked.pid.to_string())
+        .env("VISITS", size(1, 50).to_string())
         .env("SHOTS", pictures().unwrap_or_else(|| folder.path().to_owned()))
         .env("TOOLS", here.join("../../target/tools/browser"));
     let ran = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let said = [ran.stdout, ran.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let said = String::from_utf8_lossy(&said).into_owned();
     assert!(ran.status.success() && said.contains("walked"), "{said}");
+    said
 }

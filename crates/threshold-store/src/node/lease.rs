@@ -158,7 +158,7 @@ impl Lease {
             return Answer::Wait;
         }
         if now < self.ask_at && cost >= self.dry_cost {
-            return Answer::Dry(self.dry_until.since(now).max(Span::TICK));
+            return Answer::Dry(self.dry_until.max(self.had_at(cost)).since(now).max(Span::TICK));
         }
         // All of it: what is held may have ended when the answer comes.
         Answer::Ask(self.ask(cost, now))
@@ -230,7 +230,8 @@ impl Lease {
     pub(super) fn granted(&mut self, tokens: u64, grant: &Grant, now: Timestamp) -> u64 {
         let Grant { sent, granted, verdict } = grant;
         self.asking = false;
-        self.told(*sent, verdict);
+        // Not when it was sent: the store may have judged as late as now, and a wait must not end before it is over.
+        self.told(now, verdict);
         let Some(leasable) = self.terms.leasable() else { return 0 };
         self.scarce &= verdict.remaining <= self.terms.fair;
         if self.scarce {
@@ -303,6 +304,22 @@ impl Lease {
                 Span::from_micros(until.max(life.as_micros() / 2).max(1))
             }
             _ => retry,
+        }
+    }
+
+    /// When the store has `cost`, as far as it has said, if nothing else is charged. What is held does not count: it may have
+    /// ended when somebody comes back for it.
+    pub(super) fn had_at(&self, cost: u64) -> Timestamp {
+        match self.terms.leasable() {
+            Some(Leasable { algorithm: Algorithm::TokenBucket(bucket), .. }) => {
+                let (interval, per) = bucket.interval();
+                let spare = u128::from(self.terms.capacity.saturating_sub(cost));
+                let earlier =
+                    u64::try_from(spare * u128::from(interval) / u128::from(per)).unwrap_or(u64::MAX);
+                self.full_at.minus(Span::from_micros(earlier))
+            }
+            _ if cost <= self.left => Timestamp::default(),
+            _ => self.full_at,
         }
     }
 

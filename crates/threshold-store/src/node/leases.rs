@@ -155,6 +155,11 @@ impl Leases {
         self.with(key, |held| held.lease.live(now)).unwrap_or(0)
     }
 
+    /// How long until the store has `cost` for the lease of `key`, whatever the node holds of it.
+    pub(super) fn had_after(&self, key: &Key, cost: u64, now: Timestamp) -> Span {
+        self.with(key, |held| held.lease.had_at(cost).since(now)).unwrap_or(Span::ZERO)
+    }
+
     /// Forgets the leases of `keys`; what they held is lost.
     pub(super) fn forget(&self, keys: &[Key]) {
         for key in keys {

@@ -126,7 +126,21 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             }
         }
         asked?;
-        Ok(judging.outcome(true))
+        let mut outcome = judging.outcome(true);
+        if let Retry::After(_) = outcome.retry {
+            outcome.retry = outcome.retry.max(self.until_leased(batch, &ways.leased));
+        }
+        Ok(outcome)
+    }
+
+    /// When the store has what the leased steps cost. What a refusal gives back to a lease has ended before long, so that
+    /// whoever waits as told would find nothing if the wait did not cover that.
+    fn until_leased(&self, batch: &Batch, leased: &[usize]) -> Retry {
+        let now = self.clock.now();
+        let steps = leased.iter().map(|place| &batch.steps()[*place]);
+        let enforced = steps.filter(|step| step.mode == Mode::Enforce);
+        let waits = enforced.map(|step| self.leases.had_after(&step.key, step.action.cost(), now));
+        waits.max().filter(|wait| *wait > Span::ZERO).map_or(Retry::Now, Retry::After)
     }
 
     /// Has the node's own limits judge and charge.
@@ -148,8 +162,31 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
 
     /// Judges such a batch and charges nothing.
     pub(super) async fn peek_mixed(&self, batch: &Batch) -> Result<Outcome, StoreError> {
-        let (ways, now) = (Ways::of(batch), self.clock.now());
-        let mut judging = Judging::new(batch, now);
+        let ways = Ways::of(batch);
+        let mut judging = self.look(batch, &ways).await?;
+        let now = self.clock.now();
+        for place in &ways.leased {
+            let step = &batch.steps()[*place];
+            let held = self.leases.held(&step.key, now);
+            if let Some(verdict) = &mut judging.verdicts[*place] {
+                verdict.remaining = verdict.remaining.saturating_add(held).min(verdict.limit);
+                if held >= step.action.cost() {
+                    verdict.retry = Retry::Now;
+                }
+            }
+            judging.source = judging.source.max(Source::Leased);
+        }
+        Ok(judging.outcome(false))
+    }
+
+    /// When such a batch passes and goes on passing: what is held does not count, for it ends.
+    pub(super) async fn wait_mixed(&self, batch: &Batch) -> Result<Retry, StoreError> {
+        Ok(self.look(batch, &Ways::of(batch)).await?.outcome(false).retry)
+    }
+
+    /// What the store and the node's own limits say to such a batch, apart from what is held.
+    async fn look<'a>(&self, batch: &'a Batch, ways: &Ways) -> Result<Judging<'a>, StoreError> {
+        let mut judging = Judging::new(batch, self.clock.now());
         if !ways.local.is_empty() {
             let outcome = self.local.peek_now(&pick(batch, &ways.local));
             judging.take(&ways.local, &Outcome { source: Source::Local, ..outcome });
@@ -169,18 +206,7 @@ impl<S: Store, C: Clock> NodeStore<S, C> {
             judging.take(&shared, &outcome);
             judging.at = outcome.at;
         }
-        for place in &ways.leased {
-            let step = &batch.steps()[*place];
-            let held = self.leases.held(&step.key, now);
-            if let Some(verdict) = &mut judging.verdicts[*place] {
-                verdict.remaining = verdict.remaining.saturating_add(held).min(verdict.limit);
-                if held >= step.action.cost() {
-                    verdict.retry = Retry::Now;
-                }
-            }
-            judging.source = judging.source.max(Source::Leased);
-        }
-        Ok(judging.outcome(false))
+        Ok(judging)
     }
 
     /// Takes back what such a batch was charged. Where the store took part, the time of the charge is the store's: what was

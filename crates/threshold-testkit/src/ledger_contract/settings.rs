@@ -93,7 +93,7 @@ pub(super) async fn changes_are_audited_with_before_and_after(bench: Bench) {
     let mut change = overrides(&bench).remove(2);
     let acme = bench.id(SubjectKind::Tenant, "acme");
     bench.change(minute(0), Change::SetOverride(change.clone())).await;
-    change.enabled = false;
+    (change.enabled, change.expires) = (false, Some(minute(9)));
     bench.change(minute(1), Change::SetOverride(change.clone())).await;
     bench.change(minute(2), Change::RemoveOverride(change.id.clone())).await;
     bench.change(minute(2), Change::RemoveOverride(change.id.clone())).await;
@@ -101,7 +101,7 @@ pub(super) async fn changes_are_audited_with_before_and_after(bench: Bench) {
     bench.change(minute(4), Change::RemoveTenant(acme)).await;
     let shown =
         format!("{} 50MB/day for everyone, allowance {}, priority {}", bench.name, u64::MAX, i64::MIN);
-    let off = format!("{shown}, switched off");
+    let off = format!("{shown}, until {}, switched off", minute(9));
     let (target, acme) = (format!("override {}", change.id), acme.to_string());
     let expected = [
         (minute(0), "set", &target, "", shown.as_str()),

@@ -351,30 +351,6 @@ impl Asked {
         Some(Refusal { reason: Reason::Limit(part.refused_by()), retry: self.outcome.retry })
     }
 
-    /// The gates of the limits that refuse, to be closed; the request passes only when they are open again. One that is
-    /// closed already stays as it is.
-    #[cold]
-    pub(crate) fn close(&mut self) -> Option<Batch> {
-        let mut batch = Batch::default();
-        let mut over = false;
-        for part in self.parts() {
-            match part.planned.role {
-                // The steps of a limit stand together, the limit itself first and its gate last.
-                Role::Limit => over = part.is_over(),
-                Role::Previous => over |= part.is_over(),
-                Role::Gate if over && part.step.mode == Mode::Enforce && part.verdict.admitted() => {
-                    // Observed, so that one gate never takes back another. It fits: there are fewer gates than steps.
-                    let _ = batch
-                        .push(Step { action: Action::Consume(NonZeroU64::MIN), ..*part.step }.observed());
-                }
-                Role::Gate | Role::Network(_) | Role::PreviousGate | Role::Base | Role::Graced => {}
-            }
-        }
-        let longest = batch.steps().iter().map(|gate| Retry::After(gate.algorithm.period())).max()?;
-        self.outcome.retry = self.outcome.retry.max(longest);
-        Some(batch)
-    }
-
     /// What was charged for more bytes than `seen`, to be given back; from now on it was never charged.
     pub(crate) fn unused_bytes(&mut self, seen: u64) -> Option<(Batch, Outcome)> {
         let mut batch = Batch::default();

@@ -286,13 +286,6 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
         }
         Ok(())
     }
-
-    async fn close_gates(&self, decision: &mut Decision) -> Result<(), StoreError> {
-        match decision.inner.close() {
-            Some(gates) => self.store.apply(&gates).await.map(|_| ()),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Offence {

@@ -120,7 +120,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return Ok(());
         }
         if let Some((edge, inner)) = self.plan_anyway(state, asking, decision.at) {
-            let inner = self.store.peek(&inner.batch).await?.retry;
+            let inner = self.store.wait(&inner.batch).await?;
             let wait = inner.max(self.edge.peek_now(&edge.batch).retry);
             // A cost that never fits is none of the sanction's business.
             decision.floor = if wait == Retry::Never { decision.floor } else { decision.floor.max(wait) };
@@ -142,7 +142,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     #[cold]
     pub(super) async fn mind_inner(&self, decision: &mut Decision) -> Result<(), StoreError> {
         if !decision.inner.plan.steps.is_empty() {
-            let wait = self.store.peek(&decision.inner.plan.batch).await?.retry;
+            let wait = self.store.wait(&decision.inner.plan.batch).await?;
             // A cost that never fits is none of the edge's business.
             decision.floor = if wait == Retry::Never { decision.floor } else { decision.floor.max(wait) };
         }

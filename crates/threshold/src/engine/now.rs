@@ -50,6 +50,9 @@ impl<C: Clock> Engine<MemoryStore<C>, C> {
             } else if !decision.inner.plan.scaled.is_empty() {
                 self.try_base(&decision.inner.plan);
             }
+            if decision.inner.plan.observes_gates {
+                operate::at_once(self.observe_gates(decision));
+            }
         } else if let Some(until) = decision.sanctioned_until() {
             operate::at_once(self.foresee(&state, &asking, until, decision));
         } else if decision.refused_at_edge() {

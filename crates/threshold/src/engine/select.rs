@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) steps: SmallVec<[Planned; 4]>,
     /// The steps that a bad name has made smaller, and what they would be without it.
     pub(crate) scaled: Vec<(usize, Algorithm)>,
+    /// True if a gate among them is only observed.
+    pub(crate) observes_gates: bool,
 }
 
 /// What a step of the batch is for.
@@ -166,6 +168,7 @@ fn retire(retiring: &Retiring, overrides: &Overrides, request: &Request<'_>, pla
 /// Adds the steps of a limit that is on its way out.
 #[cold]
 pub(crate) fn merge(own: &Plan, plan: &mut Plan) {
+    plan.observes_gates |= own.observes_gates;
     for (place, (step, planned)) in own.batch.steps().iter().zip(&own.steps).enumerate() {
         // What its successor counts as well is charged once.
         if !plan.batch.steps().iter().any(|other| other.key == step.key) {
@@ -346,6 +349,7 @@ impl<'a> Selecting<'a> {
                 push(Role::PreviousGate, previous.key_of(&gate), step);
             }
             push(Role::Gate, block.keys.current.key_of(&gate), step);
+            plan.observes_gates |= step.mode == Mode::Observe;
         }
     }
 }
@@ -367,6 +371,7 @@ impl Plan {
         self.batch.clear();
         self.steps.clear();
         self.scaled.clear();
+        self.observes_gates = false;
     }
 
     /// Remembers of the step under the secret before what it would be without a bad name: the same as the limit's.

@@ -4,6 +4,7 @@
 
 mod descriptors;
 mod failure;
+mod nothing;
 mod numbers;
 mod patterns;
 mod reach;
@@ -70,6 +71,7 @@ impl Policy {
     pub fn lint(&self) -> Vec<Finding> {
         let lint = Lint::new(self);
         let rules = [
+            nothing::nothing,
             reach::hidden,
             reach::within_tiers,
             routes::unnamed,

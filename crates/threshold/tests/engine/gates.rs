@@ -1,6 +1,10 @@
 //! Gates: who was over is kept out for as long as the limit blocks, and nobody else.
 
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
 use threshold::Span;
+use threshold::engine::Extras;
 
 use crate::common::{Ask, IDENTITY, Service, limited, rotate, rules};
 
@@ -121,4 +125,70 @@ async fn a_cost_that_never_fits_closes_no_gate() {
     ));
     assert!(!service.allows(&Ask::post("/").by("alice").bytes(2_000_000)).await);
     assert!(service.allows(&Ask::post("/").by("alice").bytes(10)).await);
+}
+
+/// What the limit "one" answers to requests of `sent`, each with its cost and the wait before it: true if it refuses, or
+/// would.
+async fn refusals(policy: &str, sent: &[(u64, u64)]) -> Vec<bool> {
+    let service = Service::new(policy);
+    let mut refusals = Vec::new();
+    for (cost, wait) in sent {
+        service.wait(Span::from_micros(*wait));
+        let extras = Extras { cost: NonZeroU64::new(*cost), ..Extras::default() };
+        let ask = Ask::get("/").by("alice");
+        let decision = service.engine.decide(&ask.facts(), extras).await.expect("memory answers");
+        refusals.push(!decision.allowed() || decision.uses().any(|used| used.refuses));
+    }
+    refusals
+}
+
+proptest! {
+    #[test]
+    fn a_limit_that_blocks_would_refuse_the_same_while_it_is_observed(
+        algorithm in prop::sample::select(vec!["token-bucket", "fixed-window", "sliding-window", "sliding-log"]),
+        layer in prop::sample::select(vec!["edge", "user", "endpoint"]),
+        (count, block) in (2..8_u64, 1..30_u64),
+        sent in prop::collection::vec((1..3_u64, 0..4_000_000_u64), 1..60),
+    ) {
+        let policy = |enforce: &str| format!(
+            "{IDENTITY}\n[[limit]]\nid = \"one\"\nlayer = \"{layer}\"\nper = \"ip\"\nrate = \"{count} per 5s\"\n\
+             algorithm = \"{algorithm}\"\nblock_for = \"{block}s\"\nenforce = \"{enforce}\"\n"
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let [on, observed] =
+            ["on", "observe"].map(|enforce| runtime.block_on(refusals(&policy(enforce), &sent)));
+        prop_assert_eq!(observed, on);
+    }
+}
+
+#[tokio::test]
+async fn an_observed_gate_refuses_nobody_and_charges_nothing_while_it_is_closed() {
+    let policy = |enforce: &str| {
+        limited(&format!("rate = \"3/hour\"\nblock_for = \"1min\"\nenforce = \"{enforce}\""))
+            + "[[limit]]\nid = \"two\"\nlayer = \"endpoint\"\nrate = \"100/hour\"\n"
+    };
+    let service = Service::new(&policy("observe"));
+    let ask = Ask::get("/").by("alice");
+    assert_eq!(service.drain(&ask, 50).await, 50, "nobody is refused");
+    assert_eq!(service.ask(&ask).await.quota().unwrap().remaining, 49, "the limit in force counts them all");
+    service.wait(Span::from_secs(20 * 60));
+    let decision = service.ask(&ask).await;
+    let one = decision.uses().find(|used| used.limit == "one").unwrap();
+    assert!(!one.refuses, "the gate is open, and a third of an hour is enough for one");
+}
+
+#[tokio::test]
+async fn a_body_that_an_observed_gate_would_keep_out_is_given_back_once() {
+    let policy = format!(
+        "{IDENTITY}\n[[limit]]\nid = \"one\"\nlayer = \"user\"\nrate = \"100B/hour\"\nblock_for = \"1s\"\nenforce = \"observe\"\n"
+    );
+    let service = Service::new(&policy);
+    let ask = |bytes| Ask::post("/").by("alice").bytes(bytes);
+    let left = |decision: &threshold::engine::Decision| decision.uses().next().unwrap().remaining;
+    assert!(service.ask(&ask(60)).await.allowed());
+    assert!(service.ask(&ask(60)).await.allowed(), "over, and its gate closes");
+    let mut kept_out = service.ask(&ask(30)).await;
+    service.engine.refund_bytes(&mut kept_out, 0).await.unwrap();
+    service.wait(Span::from_secs(1));
+    assert_eq!(left(&service.ask(&ask(1)).await), 39, "60 and 1 of 100");
 }

@@ -1,8 +1,14 @@
-//! Leased limits whose policy is read again, and those whose numbers become too small to be sliced.
+//! Leased limits: those whose policy is read again, those whose numbers become too small to be sliced, and how long who is
+//! refused has to wait.
 
-use threshold::engine::{Engine, Extras, OverrideError};
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use threshold::engine::{Decision, Engine, Extras, OverrideError};
 use threshold::ledger::Change;
 use threshold::{ManualClock, MemoryStore, NodeSettings, NodeStore, Source, Span, Timestamp};
+use threshold_testkit::figures::size;
 
 use crate::common::{Ask, limited, override_all, rules, secrets};
 
@@ -21,7 +27,10 @@ struct Node {
 
 impl Node {
     fn new(rate: &str, nodes: u32, more: &str) -> Self {
-        let policy = policy(rate, nodes, more);
+        Self::of(&policy(rate, nodes, more), nodes)
+    }
+
+    fn of(policy: &str, nodes: u32) -> Self {
         let clock = ManualClock::default();
         clock.set(Timestamp::from_micros(1_700_000_000_000_000));
         let memory = || -> Memory {
@@ -29,7 +38,13 @@ impl Node {
         };
         let settings = NodeSettings { nodes, ..NodeSettings::default() };
         let store = NodeStore::with_clock(memory(), settings, clock.clone(), [memory(), memory()]);
-        Self { engine: Engine::new(rules(&policy), secrets(), store, memory()), clock }
+        Self { engine: Engine::new(rules(policy), secrets(), store, memory()), clock }
+    }
+
+    /// What is decided about a request of `cost`.
+    async fn decide(&self, cost: u64) -> Decision {
+        let extras = Extras { cost: NonZeroU64::new(cost), ..Extras::default() };
+        self.engine.decide(&Ask::get("/").facts(), extras).await.expect("memory answers")
     }
 
     /// How many of `many` requests of one user are allowed at this instant, and where the last answer came from.
@@ -113,4 +128,102 @@ async fn a_limit_that_is_lowered_by_a_reload_holds_for_slices_too() {
     node.engine.reload(rules(&policy("50/min", 1, ""))).expect("it is a policy for these stores");
     let (after, _) = node.drain(200).await;
     assert!(before + after <= 100, "{before} and {after}: never more than the larger of the two");
+}
+
+/// One limit of a policy: how it counts, how many of what period, how it is shared, and for how long it blocks.
+#[derive(Clone, Debug)]
+struct Limit {
+    window: bool,
+    count: u64,
+    milliseconds: u64,
+    burst: u64,
+    leased: bool,
+    block_for: Option<u64>,
+}
+
+/// A policy and one client's conduct: what each request costs, and how long it thinks before it.
+#[derive(Clone, Debug)]
+struct Case {
+    edge: Option<Limit>,
+    limits: Vec<Limit>,
+    sent: Vec<(u64, u64)>,
+    /// How much longer than told it waits, in microseconds.
+    late: u64,
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    // Enough for every cost, whatever a lease takes off the burst: no wait helps one that never fits.
+    let numbers = (any::<bool>(), 8..40_u64, prop_oneof![100..5_000_u64, 5_000..4_000_000_u64], 8..40_u64);
+    let conduct = (prop::bool::weighted(0.8), prop::option::weighted(0.2, 1..100_u64));
+    (numbers, conduct).prop_map(|((window, count, milliseconds, burst), (leased, block_for))| Limit {
+        window,
+        count,
+        milliseconds,
+        burst,
+        leased,
+        block_for,
+    })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let pause = prop_oneof![3 => Just(0_u64), 2 => 0..2_000_000_u64];
+    let sent = prop::collection::vec((1..6_u64, pause), 1..40);
+    (prop::option::weighted(0.3, limit()), prop::collection::vec(limit(), 1..4), sent, 0..1_500_000_u64)
+        .prop_map(|(edge, limits, sent, late)| Case { edge, limits, sent, late })
+}
+
+impl Limit {
+    fn toml(&self, layer: &str) -> String {
+        let Self { count, milliseconds, burst, .. } = self;
+        let (algorithm, burst) = match self.window {
+            true => ("fixed-window", String::new()),
+            false => ("token-bucket", format!(" burst {burst}")),
+        };
+        let shared = if self.leased && layer != "edge" { "consistency = \"leased\"\n" } else { "" };
+        let block = self.block_for.map_or(String::new(), |seconds| format!("block_for = \"{seconds}s\"\n"));
+        format!(
+            "[[limit]]\nid = \"of-{layer}\"\nlayer = \"{layer}\"\nper = \"ip\"\nalgorithm = \"{algorithm}\"\n\
+             rate = \"{count} per {milliseconds}ms{burst}\"\n{shared}{block}\n"
+        )
+    }
+}
+
+impl Case {
+    fn policy(&self) -> String {
+        let edge = self.edge.iter().map(|limit| limit.toml("edge"));
+        let inner = self.limits.iter().zip(["tenant", "user", "endpoint"]);
+        edge.chain(inner.map(|(limit, layer)| limit.toml(layer))).collect()
+    }
+
+    /// Sends everything, and waits as told where it is refused; says how often that was.
+    async fn run(&self, node: &Node) -> u64 {
+        let mut refusals = 0;
+        for (cost, pause) in &self.sent {
+            node.clock.advance(Span::from_micros(*pause));
+            let decision = node.decide(*cost).await;
+            if let Some(wait) = decision.retry_after() {
+                // As the header has it: whole seconds.
+                let seconds = u64::try_from(wait.as_micros().div_ceil(1_000_000)).expect("a short wait");
+                node.clock.advance(Span::from_micros(seconds * 1_000_000 + self.late));
+                let again = node.decide(*cost).await;
+                assert!(again.allowed(), "{cost} after {wait:?}, as told: {:?}", again.refusal());
+                refusals += 1;
+            }
+        }
+        refusals
+    }
+}
+
+/// Whatever else is leased, counted exactly, blocked for or met at the edge.
+#[test]
+fn who_waits_as_a_leased_limit_tells_is_admitted() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let config = Config { cases: size(400, 100_000), failure_persistence: None, ..Config::default() };
+    let refusals = std::cell::Cell::new(0);
+    let tried = TestRunner::new(config).run(&case(), |case| {
+        refusals.set(refusals.get() + runtime.block_on(case.run(&Node::of(&case.policy(), 1))));
+        Ok(())
+    });
+    tried.unwrap_or_else(|error| panic!("{error}"));
+    assert!(refusals.get() >= 1_000, "only {} refusals: nothing was tried", refusals.get());
 }

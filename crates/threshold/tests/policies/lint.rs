@@ -214,3 +214,16 @@ fn patterns_that_an_earlier_one_hides() {
     assert_eq!(hidden("[\"x\", \"path=/a*\"]", "[\"y\", \"path=/a/b*\"]"), NONE);
     assert_eq!(hidden("[\"path=/a*\", \"x\"]", "[\"path=/a*\", \"y\"]"), NONE);
 }
+
+#[test]
+fn policies_without_a_limit() {
+    let none = "there is no limit";
+    assert_eq!(found("", none), ["warning 1:1 limit ()"]);
+    assert_eq!(found("[server]\ngateway = \"127.0.0.1:0\"\n", none), ["warning 1:1 limit ()"]);
+    assert_eq!(
+        found("[lists]\ndeny = [\"192.0.2.0/24\"]\n", none),
+        ["note 1:1 limit ()"],
+        "it may be meant so"
+    );
+    assert_eq!(found(&limit("rate = \"9/s\""), none), NONE);
+}

@@ -14,6 +14,7 @@ fn alert(id: &str) -> Alert {
     let id = id.to_owned();
     Alert {
         id,
+        node: Arc::default(),
         metric,
         severity,
         state,
