@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 use threshold_core::{
-    AlgorithmKind, Clock, Ledger, LimitError, MAX_STEPS, Mode, Rate, Retry, Source, Span, Store, StoreError,
+    AlgorithmKind, Clock, Ledger, LimitError, MAX_STEPS, Rate, Retry, Source, Span, Store, StoreError,
     SubjectId, Timestamp,
 };
 
@@ -211,9 +211,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
     ) -> Result<DescriptorRun, DescriptorError> {
         self.plan_descriptors(domain, descriptors, Some(times), decision)?;
         let DescriptorDecision { asked, looked, refused, .. } = decision;
-        // What is only observed is counted up to its limit and no further, which takes one at a time.
-        let enforced = asked.plan.batch.steps().iter().all(|step| step.mode == Mode::Enforce);
-        if *refused || looked.is_some() || !enforced {
+        if *refused || looked.is_some() || !asked.plan.may_run() {
             return Ok(DescriptorRun::Apart);
         }
         if !asked.plan.steps.is_empty() {

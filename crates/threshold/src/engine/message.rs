@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use threshold_core::{Clock, Ledger, Mode, Store, StoreError};
+use threshold_core::{Clock, Ledger, Store, StoreError};
 
 use super::rules::MessageAsks;
 use super::{Asking, Decision, Engine, Extras};
@@ -54,9 +54,7 @@ impl<S: Store, C: Clock, L: Ledger> Engine<S, C, L> {
             return Ok(passed);
         }
         let plan = &decision.inner.plan;
-        // What is only observed is counted up to its limit and no further, which takes one at a time.
-        let enforced = plan.batch.steps().iter().all(|step| step.mode == Mode::Enforce);
-        if !enforced || !plan.scaled.is_empty() || !decision.delay().is_zero() {
+        if !plan.may_run() || !plan.scaled.is_empty() || !decision.delay().is_zero() {
             return Ok(false);
         }
         decision.inner.outcome = self.store.apply(&plan.batch).await?;

@@ -4,7 +4,9 @@ use std::num::NonZeroU64;
 
 use smallvec::SmallVec;
 use threshold_core::standing::Risk;
-use threshold_core::{Action, Algorithm, Batch, Key, Mode, Sharing, Step, Subject, SubjectId, Timestamp};
+use threshold_core::{
+    Action, Algorithm, Batch, Consistency, Key, Mode, Sharing, Step, Subject, SubjectId, Timestamp,
+};
 
 use super::names::{About, Blames};
 use super::overrides::Overrides;
@@ -355,6 +357,14 @@ impl<'a> Selecting<'a> {
 }
 
 impl Plan {
+    /// True if like requests can be charged as one. What is only observed is counted up to its limit and no further, which takes
+    /// one at a time; and a lease would fetch enough for all of them, and lose it where another limit refuses.
+    pub(super) fn may_run(&self) -> bool {
+        let steps = self.batch.steps();
+        let leased = |step: &Step| step.sharing.consistency == Consistency::Leased;
+        steps.iter().all(|step| step.mode == Mode::Enforce) && (steps.len() == 1 || !steps.iter().any(leased))
+    }
+
     /// The step of the limit that was added last.
     fn last_limit(&self) -> Option<Step> {
         let place = self.steps.iter().rposition(|planned| planned.role == Role::Limit)?;

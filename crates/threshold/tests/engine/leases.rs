@@ -5,7 +5,9 @@ use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use threshold::engine::{Decision, Engine, Extras, OverrideError};
+use threshold::engine::{
+    Decision, Descriptor, DescriptorDecision, DescriptorRun, Engine, Extras, OverrideError,
+};
 use threshold::ledger::Change;
 use threshold::{ManualClock, MemoryStore, NodeSettings, NodeStore, Source, Span, Timestamp};
 use threshold_testkit::figures::size;
@@ -226,4 +228,31 @@ fn who_waits_as_a_leased_limit_tells_is_admitted() {
     });
     tried.unwrap_or_else(|error| panic!("{error}"));
     assert!(refusals.get() >= 1_000, "only {} refusals: nothing was tried", refusals.get());
+}
+
+#[tokio::test]
+async fn a_run_of_calls_fetches_nothing_for_a_leased_limit_that_another_refuses() {
+    let limit = |id: &str, rest: &str| {
+        format!(
+            "[[limit]]\nid = \"{id}\"\nlayer = \"user\"\ndomain = \"edge\"\ndescriptor = [\"{id}\"]\n{rest}\n"
+        )
+    };
+    let leased = limit("large", "rate = \"1000/day\"\nconsistency = \"leased\"");
+    let small = limit("small", "rate = \"7/day\"\nalgorithm = \"fixed-window\"");
+    let node = Node::of(&format!("{leased}{small}[store]\nnodes = 1\n"), 1);
+    let of = |entries| Descriptor { entries, hits: Some(NonZeroU64::MIN), own: None };
+    let (large, small) = ([("large", "k")], [("small", "k")]);
+    let (both, alone) = ([of(&large), of(&small)], [of(&large)]);
+    let run = async |descriptors: &[Descriptor<'_>], times| {
+        let (mut decision, times) = (DescriptorDecision::default(), NonZeroU64::new(times).expect("some"));
+        match node.engine.rate_limit_run_at_once("edge", descriptors, times, &mut decision) {
+            Ok(DescriptorRun::Waits) => {
+                node.engine.finish_rate_limit_run(&mut decision).await.expect("memory")
+            }
+            other => other.expect("memory answers") == DescriptorRun::Passed,
+        }
+    };
+    assert!(!run(&both, 200).await, "they are asked one by one");
+    assert_eq!(node.engine.store().stats().leases.tokens, 0, "and nothing was fetched for them");
+    assert!(run(&alone, 200).await, "with nothing beside it a lease serves them as one");
 }
