@@ -46,14 +46,29 @@ pub(crate) enum Part {
         #[arg(value_name = "TARGET", value_parser = PossibleValuesParser::new(TARGETS))]
         targets: Vec<String>,
     },
+    /// Only the page, with the claims that tests left which were run by hand
+    #[command(after_help = "Example:\n  \
+        THRESHOLD_PROVE=1 THRESHOLD_PROOF_DIR=$PWD/target/claims cargo nextest run --workspace --profile prove -E 'test(kills_of)'\n  \
+        cargo xtask prove page target/claims")]
+    Page {
+        /// Where they are
+        folder: PathBuf,
+    },
 }
 
 pub(crate) fn run(part: Option<Part>) -> Result<(), Failure> {
-    let folder = metadata::read()?.target.join("proof");
-    empty(&folder)?;
+    let folder = match &part {
+        Some(Part::Page { folder }) => folder.clone(),
+        _ => {
+            let folder = metadata::read()?.target.join("proof");
+            empty(&folder)?;
+            folder
+        }
+    };
     let (tests, fuzzed) = match &part {
         Some(Part::Tests { filter }) => (tell(&folder, run_tests(&folder, filter.as_deref())), Ok(())),
         Some(Part::Fuzz { targets }) => (Ok(()), fuzz(&folder, targets)),
+        Some(Part::Page { .. }) => (tell(&folder, Ok(())), Ok(())),
         None => (tell(&folder, run_tests(&folder, None)), fuzz(&folder, &[])),
     };
     let (claims, unreadable) = read_claims(&folder)?;
@@ -201,6 +216,8 @@ mod tests {
         );
         let chosen = part(&["fuzz", "policy", "resp"]);
         assert!(matches!(chosen, Ok(Some(Part::Fuzz { targets })) if targets == ["policy", "resp"]));
+        let page = part(&["page", "claims"]);
+        assert!(matches!(page, Ok(Some(Part::Page { folder })) if folder == Path::new("claims")));
         assert!(part(&["fuzz", "polcy"]).unwrap_err().contains("policy"), "those that there are are named");
     }
 
