@@ -49,16 +49,19 @@ pub(crate) enum Part {
     /// Only the page, with the claims that tests left which were run by hand
     #[command(after_help = "Example:\n  \
         THRESHOLD_PROVE=1 THRESHOLD_PROOF_DIR=$PWD/target/claims cargo nextest run --workspace --profile prove -E 'test(kills_of)'\n  \
-        cargo xtask prove page target/claims")]
+        cargo xtask prove page target/claims --how 'debug build'")]
     Page {
         /// Where they are
         folder: PathBuf,
+        /// How they were run, for who reads the page: by `cargo xtask prove` it is an optimised build, alone on the machine
+        #[arg(long)]
+        how: String,
     },
 }
 
 pub(crate) fn run(part: Option<Part>) -> Result<(), Failure> {
     let folder = match &part {
-        Some(Part::Page { folder }) => folder.clone(),
+        Some(Part::Page { folder, .. }) => folder.clone(),
         _ => {
             let folder = metadata::read()?.target.join("proof");
             empty(&folder)?;
@@ -66,15 +69,15 @@ pub(crate) fn run(part: Option<Part>) -> Result<(), Failure> {
         }
     };
     let (tests, fuzzed) = match &part {
-        Some(Part::Tests { filter }) => (tell(&folder, run_tests(&folder, filter.as_deref())), Ok(())),
+        Some(Part::Tests { filter }) => (tell(&folder, None, run_tests(&folder, filter.as_deref())), Ok(())),
         Some(Part::Fuzz { targets }) => (Ok(()), fuzz(&folder, targets)),
-        Some(Part::Page { .. }) => (tell(&folder, Ok(())), Ok(())),
-        None => (tell(&folder, run_tests(&folder, None)), fuzz(&folder, &[])),
+        Some(Part::Page { how, .. }) => (tell(&folder, Some(how), Ok(())), Ok(())),
+        None => (tell(&folder, None, run_tests(&folder, None)), fuzz(&folder, &[])),
     };
     let (claims, unreadable) = read_claims(&folder)?;
     if part.is_none() && fuzzed.is_ok() {
         // All of it was run: what nothing claims any more has no place on the page.
-        write_page(Vec::new(), &claims)?;
+        write_page(Vec::new(), &claims, None)?;
     }
     // The page comes first: a proof that failed is exactly the one worth reading.
     tests?;
@@ -116,17 +119,17 @@ fn fuzz(folder: &Path, only: &[String]) -> Result<(), Failure> {
         });
         fs::write(folder.join(format!("fuzz-{target}.json")), claim.to_string())
             .map_err(|error| Failure::new(format!("a proof cannot be written: {error}")))?;
-        tell(folder, Ok(()))?;
+        tell(folder, None, Ok(()))?;
     }
     Ok(())
 }
 
 /// Puts what there is so far onto the page, whatever came of it: a run that is cut off leaves what it had.
-fn tell(folder: &Path, ran: Result<(), Failure>) -> Result<(), Failure> {
+fn tell(folder: &Path, how: Option<&str>, ran: Result<(), Failure>) -> Result<(), Failure> {
     let (claims, _) = read_claims(folder)?;
     if !claims.is_empty() {
         let before = fs::read_to_string(process::root().join(PAGE)).unwrap_or_default();
-        write_page(page::rows(&before), &claims)?;
+        write_page(page::rows(&before), &claims, how)?;
     }
     ran
 }
@@ -156,12 +159,13 @@ fn read_claims(folder: &Path) -> Result<(Vec<Claim>, Vec<String>), Failure> {
     Ok((claims, unreadable))
 }
 
-fn write_page(before: Vec<Row>, claims: &[Claim]) -> Result<(), Failure> {
+fn write_page(before: Vec<Row>, claims: &[Claim], how: Option<&str>) -> Result<(), Failure> {
     if claims.is_empty() {
         return Ok(());
     }
     let today = machine::today();
-    let rows = page::merged(before, claims.iter().map(|claim| claim.row(&today)));
+    let date = how.map_or_else(|| today.clone(), |how| format!("{today}, {how}"));
+    let rows = page::merged(before, claims.iter().map(|claim| claim.row(&date)));
     let path = process::root().join(PAGE);
     let folder = path.parent().unwrap_or(&path);
     fs::create_dir_all(folder)
@@ -216,8 +220,9 @@ mod tests {
         );
         let chosen = part(&["fuzz", "policy", "resp"]);
         assert!(matches!(chosen, Ok(Some(Part::Fuzz { targets })) if targets == ["policy", "resp"]));
-        let page = part(&["page", "claims"]);
-        assert!(matches!(page, Ok(Some(Part::Page { folder })) if folder == Path::new("claims")));
+        let page = part(&["page", "claims", "--how", "by hand"]);
+        assert!(matches!(page, Ok(Some(Part::Page { folder, .. })) if folder == Path::new("claims")));
+        assert!(part(&["page", "claims"]).is_err(), "who reads the page has to know how they were run");
         assert!(part(&["fuzz", "polcy"]).unwrap_err().contains("policy"), "those that there are are named");
     }
 
