@@ -42,8 +42,7 @@ pub mod node;
 pub mod open;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[doc(hidden)]
-pub mod prefetch;
+mod prefetch;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "sqlite")]

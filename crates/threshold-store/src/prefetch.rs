@@ -2,8 +2,7 @@
 //!
 //! A decision needs cache lines that are far apart and rarely near. An ordinary load asks for a line too, but
 //! nothing behind it retires before the line has come, and it may only read what nobody is writing. This instruction
-//! lets go at once and reads nothing (`cargo xtask bench --filter batch`, ADR 14). What is written for another processor to
-//! read has to be fetched back from there before it is written again: the same, with another instruction.
+//! lets go at once and reads nothing (`cargo xtask bench --filter batch`, ADR 14).
 
 /// Starts loading the cache line at `address`, where there need not be anything.
 #[inline]
@@ -17,26 +16,6 @@ pub(crate) fn prefetch<T>(address: *const T) {
     // SAFETY: the instruction has no effect that the program could see, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
-
-/// Starts fetching the cache line at `address` in order to write there, where there need not be anything.
-#[inline]
-#[cfg(target_arch = "x86_64")]
-#[expect(
-    unsafe_code,
-    reason = "a prefetch is a hint: it changes nothing, faults at no address, and an x86-64 that does not know it ignores it"
-)]
-pub fn prefetch_to_write<T>(address: *const T) {
-    // The compiler's own is another instruction unless it is told of newer processors: one that only reads.
-    // SAFETY: the instruction has no effect that the program could see, whatever the address.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-}
-
-/// Nothing: stable Rust has no such instruction here.
-#[inline]
-#[cfg(not(target_arch = "x86_64"))]
-pub const fn prefetch_to_write<T>(_: *const T) {}
 
 /// Nothing: stable Rust has no such instruction here.
 #[inline]

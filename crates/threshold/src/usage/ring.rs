@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use threshold_core::{MAX_STEPS, SubjectId, SubjectKey, SubjectKind, Timestamp, each_word};
-use threshold_store::prefetch::prefetch_to_write;
 
 use super::block::Block;
 use super::shape::{self, Shapes};
@@ -18,8 +17,6 @@ use crate::engine::Names;
 /// How many words a ring has: 1 MiB. A decision over four layers takes about seven of them.
 const WORDS: usize = 1 << 17;
 const MASK: u64 = WORDS as u64 - 1;
-/// The words behind a decision that are fetched for the next ones: each is in another line than the one before.
-const AHEAD: [u64; 2] = [8, 16];
 /// The kinds of so many subjects are in one word.
 const KINDS: usize = 16;
 /// No decision takes more words.
@@ -130,10 +127,6 @@ impl Ring {
             Whose::Ids(ids) => write_ids(ids, &mut put),
         }
         writer.tail.store(place, Ordering::Release);
-        // The reader's processor has these lines. Who writes there without having asked waits for them with its next lock.
-        for ahead in AHEAD {
-            prefetch_to_write(&raw const self.words[((place + ahead) & MASK) as usize]);
-        }
         much
     }
 
