@@ -103,5 +103,6 @@ fn latency_table(rows: &[LatencyRow], gaps: Gaps, rate: f64) -> String {
     }
     let title =
         format!("Latency at {rate} requests per second, half of nginx's throughput, {} gaps", gaps.name());
-    format!("\n## {title}\n\n{}", render(&table))
+    let rounds = rows.first().map_or(0, |row| row.rounds.len());
+    format!("\n## {title}\n\nOf {rounds} moments of 100 ms each.\n\n{}", render(&table))
 }

@@ -362,7 +362,9 @@ impl Drop for Release {
 }
 
 impl<B> ResponseBody<B> {
-    pub(crate) fn application(body: B, held: Option<Held>) -> Self {
+    /// The application's body, and what its request holds until it is sent.
+    #[must_use]
+    pub fn application(body: B, held: Option<Held>) -> Self {
         Self { inner: Answering::Application { body }, held }
     }
 

@@ -11,13 +11,14 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use threshold::engine::{Decision, Engine, Extras, Quota};
-use threshold::identify::Identity;
+use threshold::figures::Watcher;
+use threshold::identify::{Facts, Identity};
 use threshold::{Clock, Ledger, MemoryLedger, MemoryStore, PermitId, Store, SystemClock};
 use tower_service::Service;
 
 use crate::body::{Bytewise, CutFlag, Held, Meter, RequestBody, ResponseBody};
 use crate::facts::{Fields, Onlooker, facts};
-use crate::layer::Shared;
+use crate::layer::{Shared, ThresholdLayer};
 use crate::login::{Login, take_device};
 use crate::place::Place;
 use crate::respond::{Answer, Notes};
@@ -138,6 +139,35 @@ where
     }
 }
 
+impl<S, C, L> ThresholdLayer<S, C, L>
+where
+    S: Store + 'static,
+    C: Clock + 'static,
+    L: Ledger + 'static,
+{
+    /// Decides about a request of which `facts` say all: it has no body and is no login. For who reads and writes
+    /// requests as bytes; gives what is to be added to the answer, and what is to be dropped when that was sent.
+    ///
+    /// # Errors
+    ///
+    /// The answer to be sent instead.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "said to be sendable for any store: of a given one compilers cannot tell"
+    )]
+    pub fn pass(
+        &self,
+        facts: &Facts<'_>,
+    ) -> impl Future<Output = Result<(Notes, Option<Held>), Box<Answer>>> + Send {
+        async {
+            let mut decision = Place::take();
+            self.shared.ask(facts, None, &mut decision).await?;
+            let held = self.shared.admit(&decision).await?;
+            Ok((Notes::new(&decision, self.shared.settings.shown), held))
+        }
+    }
+}
+
 /// What is to be done about a request that may go on, and about its answer.
 struct Passed {
     /// The headers of its answer.
@@ -168,11 +198,7 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         let mut decision = Place::take();
         let peer = peer.or_else(|| (self.settings.peer)(request.extensions())).ok_or_else(no_peer)?;
         let declared = self.decide(request, peer, &mut decision).await?;
-        // From here on they are given back whatever happens.
-        let held = Held::new(&self.engine, decision.permits());
-        if !decision.delay().is_zero() {
-            Box::pin(self.hold_back(&decision)).await?;
-        }
+        let held = self.admit(&decision).await?;
         let device = take_device(request.headers_mut());
         let login = self.login(request, peer, device).map(Box::new);
         let notes = Notes::new(&decision, self.settings.shown);
@@ -181,6 +207,16 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         }
         let (meter, cut) = self.meter(decision, declared).unzip();
         Ok(Passed { notes, held, cut, meter, login })
+    }
+
+    /// Takes what an allowed request holds, and holds it back if that was decided.
+    async fn admit(&self, decision: &Decision) -> Result<Option<Held>, Box<Answer>> {
+        // From here on they are given back whatever happens.
+        let held = Held::new(&self.engine, decision.permits());
+        if !decision.delay().is_zero() {
+            Box::pin(self.hold_back(decision)).await?;
+        }
+        Ok(held)
     }
 
     /// The answer that refuses `request`, as the application wants it or as its protocol does.
@@ -211,15 +247,8 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
         {
             return Err(Box::new(Answer::body_too_large(most)));
         }
-        let extras = Extras { permit: Some(PermitId::new(self.ids.next())), ..Extras::default() };
-        let identity = self.engine.identify_and_decide(&facts, extras, decision).await;
-        let identity = identity.map_err(|_| Box::new(Answer::unavailable()))?;
-        if let Some(Onlooker(watcher)) = request.extensions().get() {
-            self.engine.show_to(&**watcher, (&facts, &identity, extras), decision);
-        }
-        if let Some(answer) = Answer::refused(decision, self.settings.shown) {
-            return Err(Box::new(answer));
-        }
+        let watcher = request.extensions().get().map(|Onlooker(watcher)| &**watcher);
+        let identity = self.ask(&facts, watcher, decision).await?;
         if self.settings.extensions {
             let client = client(&identity);
             let allowed = Allowed { quota: decision.quota(), warned: decision.warned() };
@@ -227,6 +256,25 @@ impl<S: Store + 'static, C: Clock + 'static, L: Ledger + 'static> Shared<S, C, L
             request.extensions_mut().insert(allowed);
         }
         Ok(declared)
+    }
+
+    /// Asks the engine about what `facts` say; gives who asked, if that is allowed.
+    async fn ask<'a>(
+        &self,
+        facts: &Facts<'a>,
+        watcher: Option<&dyn Watcher>,
+        decision: &mut Decision,
+    ) -> Result<Identity<'a>, Box<Answer>> {
+        let extras = Extras { permit: Some(PermitId::new(self.ids.next())), ..Extras::default() };
+        let identity = self.engine.identify_and_decide(facts, extras, decision).await;
+        let identity = identity.map_err(|_| Box::new(Answer::unavailable()))?;
+        if let Some(watcher) = watcher {
+            self.engine.show_to(watcher, (facts, &identity, extras), decision);
+        }
+        match Answer::refused(decision, self.settings.shown) {
+            Some(answer) => Err(Box::new(answer)),
+            None => Ok(identity),
+        }
     }
 
     /// Holds the request back as long as the decision says, if there is a place.

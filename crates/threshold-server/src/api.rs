@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `answer` | which question is asked, by whom it may be, and what is told when it makes no sense |
-//! | `serve`, `shortcut`, `date` | one connection: by hyper, and the commonest question on a shorter way |
+//! | `serve`, `shortcut` | one connection: by hyper, and the commonest question on a shorter way |
 //! | `check`, `forward_auth` | may this request go on |
 //! | `consume` | charges that callers name themselves |
 //! | `login` | attempts to log in |
@@ -17,7 +17,6 @@ mod answer;
 mod ask;
 mod check;
 mod consume;
-mod date;
 mod forward_auth;
 mod idempotency;
 mod keys;

@@ -5,6 +5,7 @@
 //! | `settings` | what it goes by, made of the policy |
 //! | `connections`, `ear` | who is connected, how many may be, who is told to go |
 //! | `serve` | one connection: TLS, HTTP/1.1 or HTTP/2, its limits |
+//! | `shortcut`, `lines` | the commonest requests on a shorter way |
 //! | `proxy` | one request: limits around it, on to the application and back |
 //! | `upstream` | which application, and the connections to it that are kept |
 //! | `upgrade` | connections that become something else |
@@ -18,10 +19,12 @@ mod body;
 mod connections;
 mod ear;
 mod headers;
+mod lines;
 mod linger;
 mod proxy;
 mod serve;
 mod settings;
+mod shortcut;
 mod tls;
 mod trouble;
 mod upgrade;

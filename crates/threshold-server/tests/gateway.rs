@@ -13,6 +13,7 @@ mod gateway {
     mod login;
     mod main_job;
     mod proxying;
+    mod short_way;
     mod smuggling;
     mod streaming;
     mod tls;

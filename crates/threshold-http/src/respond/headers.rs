@@ -42,12 +42,13 @@ impl Notes {
     }
 
     /// Shows each of them, for who writes headers as bytes.
-    pub fn each(&self, mut add: impl FnMut(HeaderName, HeaderValue)) {
+    #[inline]
+    pub fn each(&self, mut add: impl FnMut(&str, &[u8])) {
         if let Some(quota) = &self.quota {
-            show(quota, None, self.at, self.shown, &mut add);
+            show_bytes(quota, None, self.at, self.shown, &mut add);
         }
         if self.warned {
-            add(WARNING, HeaderValue::from_static("true"));
+            add(WARNING.as_str(), b"true");
         }
     }
 

@@ -5,22 +5,20 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::Shared;
 use super::answer::{Asked, answer};
-use super::shortcut::{Left, converse};
+use super::shortcut::converse;
 use crate::listening::Arrived;
 use crate::workers::told;
 
@@ -34,8 +32,7 @@ pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: wa
     let peer = peer.ip().to_canonical();
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     let talked = converse(&*shared.engine, &shared, stream, stopped.clone()).await;
-    let Some(Left { stream, received }) = talked else { return };
-    let stream = Rewound { received, stream };
+    let Some(stream) = talked else { return };
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -50,45 +47,6 @@ pub(super) async fn serve(arrived: Arrived, shared: Arc<Shared>, mut stopped: wa
         () = told(&mut stopped) => speaking.as_mut().graceful_shutdown(),
     }
     let _ = speaking.await;
-}
-
-/// A connection from which something was read already.
-struct Rewound {
-    received: BytesMut,
-    stream: TcpStream,
-}
-
-impl AsyncRead for Rewound {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        if self.received.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, into);
-        }
-        let some = self.received.len().min(into.remaining());
-        into.put_slice(&self.received.split_to(some));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Rewound {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }
 
 /// Where questions arrive.

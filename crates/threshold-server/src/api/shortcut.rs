@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use http::{HeaderName, HeaderValue};
 use http_body_util::BodyExt as _;
 use threshold::engine::Engine;
 use threshold::{Clock, Ledger, Store};
@@ -19,10 +18,11 @@ use tokio::sync::watch;
 
 use super::answer::{Answered, unauthorized};
 use super::check::{self, Verdict};
-use super::date;
 use super::keys::admit_shown;
 use super::read::is_json;
 use super::{Settings, Shared};
+use crate::heads::{write_date, write_length, write_line, write_status};
+use crate::rewound::Rewound;
 use crate::workers::told;
 
 /// The most header fields of a plain question.
@@ -33,12 +33,6 @@ const QUESTION: usize = 16 * 1024;
 const ANSWERS: usize = 64 * 1024;
 /// How long a connection is kept without a question; it may be twice that.
 const KEPT: Duration = Duration::from_secs(75);
-
-/// A connection that goes the long way, and what was read from it.
-pub(super) struct Left {
-    pub(super) stream: TcpStream,
-    pub(super) received: BytesMut,
-}
 
 /// What `received` begins with.
 enum Seen {
@@ -63,7 +57,7 @@ pub(super) fn converse<'a, S: Store, C: Clock, L: Ledger>(
     shared: &'a Arc<Shared>,
     stream: TcpStream,
     stopped: watch::Receiver<bool>,
-) -> Pin<Box<dyn Future<Output = Option<Left>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Option<Rewound<TcpStream>>> + Send + 'a>> {
     // Made into what may be sent here, where the compiler sees that it may: for any store, not for a given one.
     Box::pin(talk(engine, shared, stream, stopped))
 }
@@ -73,7 +67,7 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
     shared: &Shared,
     mut stream: TcpStream,
     mut stopped: watch::Receiver<bool>,
-) -> Option<Left> {
+) -> Option<Rewound<TcpStream>> {
     let (mut received, mut out) = (BytesMut::with_capacity(QUESTION), Vec::with_capacity(1_024));
     let mut told = pin!(told(&mut stopped));
     let mut idle = pin!(tokio::time::sleep(KEPT));
@@ -85,7 +79,7 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
                 Seen::Nothing => break,
                 Seen::Other => {
                     stream.write_all(&out).await.ok()?;
-                    return Some(Left { stream, received });
+                    return Some(Rewound { stream, received });
                 }
                 Seen::Plain { head, body, shown } => {
                     answer(engine, &settings, (&received[head..head + body], &shown), &mut out).await;
@@ -103,7 +97,7 @@ async fn talk<S: Store, C: Clock, L: Ledger>(
         }
         if !received.is_empty() {
             // It comes in pieces.
-            return Some(Left { stream, received });
+            return Some(Rewound { stream, received });
         }
         received.reserve(QUESTION);
         tokio::select! {
@@ -193,7 +187,7 @@ async fn answer<S: Store, C: Clock, L: Ledger>(
     match verdict {
         Ok(Verdict::Allowed { text, notes }) => {
             out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n");
-            notes.each(|name, value| line(&name, &value, out));
+            notes.each(|name, value| write_line(name.as_bytes(), value, out));
             end(&text, out);
         }
         Ok(Verdict::Refused(response)) => write(response, out).await,
@@ -207,28 +201,18 @@ async fn write(response: Answered, out: &mut Vec<u8>) {
     let (parts, body) = response.into_parts();
     // It is all there.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(parts.status.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(parts.status.canonical_reason().unwrap_or_default().as_bytes());
-    out.extend_from_slice(b"\r\n");
-    parts.headers.iter().for_each(|(name, value)| line(name, value, out));
-    end(std::str::from_utf8(&body).unwrap_or_default(), out);
-}
-
-fn line(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
-    for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-        out.extend_from_slice(piece);
+    write_status(parts.status, out);
+    for (name, value) in &parts.headers {
+        write_line(name.as_str().as_bytes(), value.as_bytes(), out);
     }
+    end(std::str::from_utf8(&body).unwrap_or_default(), out);
 }
 
 /// The last of the head, and the body.
 fn end(body: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"content-length: ");
-    out.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
-    out.extend_from_slice(b"\r\ndate: ");
-    date::write(out);
-    out.extend_from_slice(b"\r\n\r\n");
+    write_length(body.len() as u64, out);
+    write_date(out);
+    out.extend_from_slice(b"\r\n");
     out.extend_from_slice(body.as_bytes());
 }
 

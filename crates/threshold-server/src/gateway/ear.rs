@@ -35,6 +35,11 @@ impl Ear {
         }
     }
 
+    /// The last word.
+    pub(super) fn word(&self) -> Word {
+        Word::ALL[usize::from(self.word.load(Ordering::Acquire))]
+    }
+
     /// Waits for a word beyond `known`.
     pub(super) fn poll_word(&self, cx: &mut Context<'_>, known: Word) -> Poll<Word> {
         let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +47,7 @@ impl Ear {
             listening.push(cx.waker().clone());
         }
         // Read under the lock: whoever tells a word later finds who listens.
-        let word = Word::ALL[usize::from(self.word.load(Ordering::Acquire))];
+        let word = self.word();
         if word > known { Poll::Ready(word) } else { Poll::Pending }
     }
 

@@ -4,8 +4,10 @@
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
+
+use crate::heads;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -49,7 +51,7 @@ pub(super) struct Introduction {
     /// The value of `X-Forwarded-For`.
     address: HeaderValue,
     /// The last host, and what is said of requests for it: one connection mostly asks for one host.
-    last: Mutex<Option<(HeaderValue, Bytes)>>,
+    last: Mutex<Option<(Bytes, Bytes)>>,
 }
 
 /// What we say of a request, to be written behind its own headers: making it part of them takes much longer.
@@ -130,21 +132,23 @@ impl Introduction {
         if headers.keys().any(ours) {
             return None;
         }
+        let host = host.map_or(&b""[..], HeaderValue::as_bytes);
         Some(Introduced { lines: self.lines(host), id: hexadecimal(next()) })
     }
 
-    fn lines(&self, host: Option<&HeaderValue>) -> Bytes {
-        let known = host.cloned().unwrap_or_else(|| HeaderValue::from_static(""));
+    /// What is said of a request for `host` that says nothing of the kind itself: lines with their ends.
+    pub(super) fn lines(&self, host: &[u8]) -> Bytes {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((of, lines)) if *of == known => lines.clone(),
+            Some((of, lines)) if of == host => lines.clone(),
             _ => {
                 let mut said = HeaderMap::new();
-                self.forward(&mut said, host, false);
+                let value = HeaderValue::from_bytes(host).ok().filter(|_| !host.is_empty());
+                self.forward(&mut said, value.as_ref(), false);
                 let mut lines = BytesMut::new();
                 said.iter().for_each(|(name, value)| write_line(name, value, &mut lines));
                 let lines = lines.freeze();
-                *last = Some((known, lines.clone()));
+                *last = Some((Bytes::copy_from_slice(host), lines.clone()));
                 lines
             }
         }
@@ -199,10 +203,7 @@ pub(super) fn write_line(name: &HeaderName, value: &HeaderValue, bytes: &mut Byt
     let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
     // Asked for once, for all four pieces.
     bytes.reserve(name.len() + value.len() + 4);
-    bytes.put_slice(name);
-    bytes.put_slice(b": ");
-    bytes.put_slice(value);
-    bytes.put_slice(b"\r\n");
+    heads::write_line(name, value, bytes);
 }
 
 /// Adds one more to a list that may have several lines.
@@ -239,11 +240,17 @@ pub(super) fn request_id(headers: &mut HeaderMap, trusted: bool, next: impl FnOn
 
 /// 32 digits.
 fn hexadecimal(number: u128) -> HeaderValue {
+    HeaderValue::from_bytes(&digits(number)).unwrap_or_else(|_| HeaderValue::from_static("0"))
+}
+
+/// The same as bytes.
+pub(super) fn digits(number: u128) -> [u8; 32] {
     let mut digits = [0; 32];
-    for (place, digit) in digits.iter_mut().enumerate() {
-        *digit = b"0123456789abcdef"[(number >> (124 - 4 * place) & 15) as usize];
+    for (byte, pair) in number.to_be_bytes().into_iter().zip(digits.chunks_exact_mut(2)) {
+        let digit = |half: u8| b"0123456789abcdef"[usize::from(half & 15)];
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
     }
-    HeaderValue::from_bytes(&digits).unwrap_or_else(|_| HeaderValue::from_static("0"))
+    digits
 }
 
 /// The protocol that the request wants to change to.

@@ -26,7 +26,7 @@ use super::headers::{self, Introduced, Introduction, X_REQUEST_ID};
 use super::settings::Settings;
 use super::trouble::Trouble;
 use super::upgrade::{self, Upgrading};
-use super::upstream::{Answered, ConnectError, Outgoing, Pool, SendError};
+use super::upstream::{Answered, Outgoing, Pool, SendError, Sent};
 use super::websocket::{ServerTerms, Terms};
 use crate::trace::{Trace, Tracer};
 
@@ -132,7 +132,9 @@ impl Proxy {
         terms: Option<Box<ServerTerms>>,
     ) -> Result<Response<ProxyBody>, Box<Answer>> {
         let Settings { upstreams, numbers, .. } = &*self.settings;
-        let targets = upstreams.choose(&request).ok_or_else(|| Box::new(no_application()))?;
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let targets = upstreams.choose(request.method(), host, request.uri().path());
+        let targets = targets.ok_or_else(|| Box::new(no_application()))?;
         let upgrade =
             headers::wanted_upgrade(request.headers()).filter(|_| request.version() < Version::HTTP_2);
         let client = upgrade.as_ref().and_then(|_| self.upgrading(&mut request, terms));
@@ -144,23 +146,13 @@ impl Proxy {
         let outgoing = Outgoing::new(request, introduced);
         let sending = pin!(self.client.worker.pool.send(targets, outgoing, numbers.connect_timeout.into()));
         let waiting = numbers.response_timeout.into();
-        let answered = answer_in_time(sending, waiting, self.progress.as_deref()).await;
+        let sent = answer_in_time(sending, waiting, self.progress.as_deref()).await;
+        let answered = sent.map(|sent| sent.and_then(Sent::answered));
         if let Some(trace) = &self.trace {
             trace.told(ending(answered.as_ref()));
         }
-        match answered {
-            Some(Ok(answered)) => {
-                self.client.worker.trouble.over();
-                Ok(self.respond(answered, client))
-            }
-            // The client broke off, or was cut off: that is no trouble of the application.
-            Some(Err(SendError::Body)) => Err(Box::new(broken_off())),
-            Some(Err(error)) => {
-                self.client.worker.trouble.begins(&error);
-                Err(Box::new(unreachable(&error)))
-            }
-            None => Err(Box::new(late())),
-        }
+        let answered = self.client.worker.trouble.tell(answered)?;
+        Ok(respond(&self.settings, answered, client))
     }
 
     /// What an upgraded connection goes on with: its client, and what the request holds.
@@ -188,27 +180,32 @@ impl Proxy {
         request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
         Some(Box::new(terms))
     }
+}
 
-    fn respond(&self, answered: Answered, client: Option<Upgrading>) -> Response<ProxyBody> {
-        let numbers = &self.settings.numbers;
-        let (mut parts, body) = match (answered, client) {
-            (Answered::Response(response), _) => response.into_parts(),
-            (Answered::Switched(response, wire, received), Some(client)) => {
-                return upgrade::both(client, response, (wire, received), numbers.upgraded_timeout.into());
-            }
-            (Answered::Switched(..), None) => return not_asked().into_response().map(Either::Right),
-        };
-        if headers::has_hop(&parts.headers) {
-            headers::strip_hop(&mut parts.headers);
+/// The answer of an application, as it is handed on.
+pub(super) fn respond(
+    settings: &Settings,
+    answered: Answered,
+    client: Option<Upgrading>,
+) -> Response<ProxyBody> {
+    let numbers = &settings.numbers;
+    let (mut parts, body) = match (answered, client) {
+        (Answered::Response(response), _) => response.into_parts(),
+        (Answered::Switched(response, wire, received), Some(client)) => {
+            return upgrade::both(client, response, (wire, received), numbers.upgraded_timeout.into());
         }
-        parts.version = Version::HTTP_11;
-        let body = Timed::new(body, numbers.idle_timeout.into(), None);
-        Response::from_parts(parts, Either::Left(body))
+        (Answered::Switched(..), None) => return not_asked().into_response().map(Either::Right),
+    };
+    if headers::has_hop(&parts.headers) {
+        headers::strip_hop(&mut parts.headers);
     }
+    parts.version = Version::HTTP_11;
+    let body = Timed::new(body, numbers.idle_timeout.into(), None);
+    Response::from_parts(parts, Either::Left(body))
 }
 
 /// Waits for an answer, as long as the request is still on its way and for `waiting` from then on.
-async fn answer_in_time<T>(
+pub(super) async fn answer_in_time<T>(
     mut sending: Pin<&mut impl Future<Output = T>>,
     waiting: Duration,
     progress: Option<&Progress>,
@@ -303,39 +300,12 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-fn no_application() -> Answer {
+pub(super) fn no_application() -> Answer {
     let detail = "no application is behind this gateway for such requests";
     Answer::new(StatusCode::SERVICE_UNAVAILABLE, "no_upstream", detail)
-}
-
-fn late() -> Answer {
-    let detail = "the application did not answer in time";
-    Answer::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", detail)
-}
-
-fn broken_off() -> Answer {
-    Answer::new(StatusCode::BAD_REQUEST, "bad_body", "the body of the request broke off")
 }
 
 fn not_asked() -> Answer {
     let detail = "the application changed the protocol without being asked";
     Answer::new(StatusCode::BAD_GATEWAY, "upstream_broken", detail)
-}
-
-/// Nothing of why is told to clients: the addresses of applications are not theirs to know.
-fn unreachable(error: &SendError) -> Answer {
-    match error {
-        SendError::Connect(ConnectError::Timeout) => {
-            let detail = "the application cannot be reached in time";
-            Answer::new(StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", detail)
-        }
-        SendError::Connect(ConnectError::Failed(_)) => {
-            let detail = "the application cannot be reached";
-            Answer::new(StatusCode::BAD_GATEWAY, "upstream_unreachable", detail)
-        }
-        SendError::Body | SendError::Broken(_) => {
-            let detail = "the application broke off its answer";
-            Answer::new(StatusCode::BAD_GATEWAY, "upstream_broken", detail)
-        }
-    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -28,6 +29,8 @@ use super::headers::Introduction;
 use super::linger::Lingering;
 use super::proxy::{Client, Proxy, Worker};
 use super::settings::Settings;
+use super::shortcut::converse;
+use crate::rewound::Rewound;
 use crate::trace::Trace;
 
 /// Streams that a client of HTTP/2 takes back before they are looked at, and mistakes that make us take them back:
@@ -57,7 +60,7 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>) {
     let client = Client { worker, introduction, connection: Arc::clone(&connection) };
     let front = Front { client: Arc::new(client) };
     match &settings.tls {
-        None => speak(stream, front, &settings.numbers, &connection).await,
+        None => answer(stream, front, &settings.numbers).await,
         Some(tls) => {
             let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
             // Whoever takes too long for it is waiting like anybody else.
@@ -66,19 +69,36 @@ pub(super) async fn serve(accepted: Accepted, worker: Arc<Worker>) {
                 () = connection.ear.leave() => return,
             };
             if let Ok(stream) = stream {
-                speak(stream, front, &settings.numbers, &connection).await;
+                answer(stream, front, &settings.numbers).await;
             }
         }
     }
 }
 
-async fn speak<I>(stream: I, front: Front, numbers: &GatewayNumbers, connection: &Arc<Member>)
+/// Answers on the short way as long as that will do, and on the long one from then on.
+async fn answer<I>(stream: I, front: Front, numbers: &GatewayNumbers)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let left = match front.client.worker.tracer {
+        // Who is traced is traced on the whole way.
+        Some(_) => Some(Rewound { received: BytesMut::new(), stream }),
+        None => converse(stream, &front.client).await,
+    };
+    if let Some(stream) = left {
+        speak(stream, front, numbers).await;
+    }
+}
+
+async fn speak<I>(stream: Rewound<I>, front: Front, numbers: &GatewayNumbers)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = Arc::clone(&front.client.connection);
     let builder = builder(numbers);
-    let mut speaking =
-        pin!(builder.serve_connection_with_upgrades(TokioIo::new(Lingering::new(stream, connection)), front));
+    let mut speaking = pin!(
+        builder.serve_connection_with_upgrades(TokioIo::new(Lingering::new(stream, &connection)), front)
+    );
     let mut known = Word::GoOn;
     loop {
         let word = poll_fn(|cx| match speaking.as_mut().poll(cx) {

@@ -5,7 +5,7 @@ mod http1;
 mod pool;
 mod target;
 
-use http::{Request, header};
+use http::Method;
 use hyper::body::Incoming;
 use threshold::policy::Policy;
 use threshold::route::{Path, Routes};
@@ -13,8 +13,8 @@ use threshold_http::body::RequestBody;
 
 pub(super) use connect::ConnectError;
 pub(crate) use connect::{Wire, secured};
-pub(super) use http1::Outgoing;
-pub(super) use pool::{Answered, Linked, Pool, SendError};
+pub(super) use http1::{Head, Outgoing, only_of_hop};
+pub(super) use pool::{Answered, Linked, Pool, SendError, Sent};
 pub(super) use target::Targets;
 
 use super::body::Timed;
@@ -47,12 +47,11 @@ impl Upstreams {
     }
 
     /// The application for a request.
-    pub(super) fn choose<B>(&self, request: &Request<B>) -> Option<&Targets> {
+    pub(super) fn choose(&self, method: &Method, host: Option<&str>, path: &str) -> Option<&Targets> {
         if !self.by_route.is_empty()
-            && let Ok(path) = Path::read(request.uri().path())
+            && let Ok(path) = Path::read(path)
         {
-            let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-            let matches = self.routes.matches(request.method().as_str(), host, &path);
+            let matches = self.routes.matches(method.as_str(), host, &path);
             let mine =
                 |(routes, _): &&(Vec<usize>, Targets)| routes.iter().any(|route| matches.contains(*route));
             if let Some((_, targets)) = self.by_route.iter().find(mine) {

@@ -18,15 +18,17 @@ mod response;
 use http::header::{self, HeaderName};
 
 use crate::gateway::headers::{HOP, OURS};
+use crate::gateway::lines::LONGEST;
 
-pub(in crate::gateway) use exchange::{Arriving, Exchange};
-pub(super) use exchange::{Failed, Head, Link};
+pub(in crate::gateway) use exchange::{Arriving, Exchange, Head};
+pub(super) use exchange::{Failed, Link};
 pub(in crate::gateway) use request::Outgoing;
+pub(in crate::gateway) use response::only_of_hop;
 
 /// The most headers of an answer.
 const MAX_HEADERS: usize = 100;
 /// The longest head of an answer, and the longest trailers.
-const MAX_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = LONGEST;
 
 /// What an application sent is not HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -87,6 +87,24 @@ pub(in crate::gateway) enum Answered {
     Switched(Response<()>, Wire, Bytes),
 }
 
+/// What came of a request.
+pub(in crate::gateway) enum Sent {
+    /// By a connection of its own.
+    Alone(Box<Head>),
+    /// By one that carries many.
+    Shared(Box<Response<Incoming>>),
+}
+
+impl Sent {
+    /// What the application answered.
+    pub(in crate::gateway) fn answered(self) -> Result<Answered, SendError> {
+        match self {
+            Self::Alone(head) => answered(*head),
+            Self::Shared(response) => Ok(Answered::Response(response.map(Either::Right))),
+        }
+    }
+}
+
 impl Pool {
     /// Sends what is `outgoing` to the first of `targets` that can be reached.
     pub(in crate::gateway) async fn send(
@@ -94,13 +112,13 @@ impl Pool {
         targets: &Targets,
         mut outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, SendError> {
+    ) -> Result<Sent, SendError> {
         let turn = targets.turn();
         if let Some(link) = self.take(targets.first(turn)) {
             // An application may close a connection just as it is used again. What can be sent twice is, then.
             match Exchange::run(link, outgoing).await {
-                Ok(head) => return answered(head),
-                Err(Failed { error, again }) => outgoing = again.ok_or(error)?,
+                Ok(head) => return Ok(Sent::Alone(head)),
+                Err(Failed { error, again }) => outgoing = *again.ok_or(error)?,
             }
         }
         // Rare, and what it waits for is large: it is taken from the heap when it is needed.
@@ -113,7 +131,7 @@ impl Pool {
         (targets, turn): (&Targets, usize),
         mut outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, SendError> {
+    ) -> Result<Sent, SendError> {
         let mut failed = SendError::Connect(ConnectError::Failed(std::io::ErrorKind::NotFound.into()));
         for target in targets.from(turn) {
             let sent = match target.speaks {
@@ -121,9 +139,9 @@ impl Pool {
                 Speaks::Http1 | Speaks::Tls => self.send_alone(target, outgoing, connecting).await,
             };
             (outgoing, failed) = match sent {
-                Ok(answered) => return Ok(answered),
+                Ok(sent) => return Ok(sent),
                 // Whoever could be connected to and broke off would do so again.
-                Err(Failed { error: error @ SendError::Connect(_), again: Some(again) }) => (again, error),
+                Err(Failed { error: error @ SendError::Connect(_), again: Some(again) }) => (*again, error),
                 Err(Failed { error, .. }) => return Err(error),
             };
         }
@@ -135,14 +153,15 @@ impl Pool {
         target: &Target,
         outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, Failed> {
+    ) -> Result<Sent, Failed> {
         let wire = match connect(target, connecting).await {
             Ok(wire) => wire,
-            Err(error) => return Err(Failed { error: SendError::Connect(error), again: Some(outgoing) }),
+            Err(error) => {
+                return Err(Failed { error: SendError::Connect(error), again: Some(Box::new(outgoing)) });
+            }
         };
         let link = Box::new(Link::new(wire, Arc::clone(self), target.number));
-        let head = Exchange::run(link, outgoing).await?;
-        answered(head).map_err(|error| Failed { error, again: None })
+        Exchange::run(link, outgoing).await.map(Sent::Alone)
     }
 
     async fn send_shared(
@@ -150,18 +169,23 @@ impl Pool {
         target: &Target,
         outgoing: Outgoing<Sending>,
         connecting: Duration,
-    ) -> Result<Answered, Failed> {
+    ) -> Result<Sent, Failed> {
         let mut sender = match self.shared_sender(target.number) {
             Some(sender) => sender,
             None => match self.open_shared(target, connecting).await {
                 Ok(sender) => sender,
-                Err(error) => return Err(Failed { error, again: Some(outgoing) }),
+                Err(error) => return Err(Failed { error, again: Some(Box::new(outgoing)) }),
             },
         };
-        match sender.try_send_request(*outgoing.into_request()).await {
-            Ok(response) => Ok(Answered::Response(response.map(Either::Right))),
+        let Some(request) = outgoing.into_request(Sending::empty) else {
+            let error = SendError::broken("the request cannot be sent in HTTP/2");
+            return Err(Failed { error, again: None });
+        };
+        match sender.try_send_request(*request).await {
+            Ok(response) => Ok(Sent::Shared(Box::new(response))),
             Err(mut error) => {
-                let again = error.take_message().map(|request| Outgoing::new(Box::new(request), None));
+                let again = error.take_message();
+                let again = again.map(|request| Box::new(Outgoing::new(Box::new(request), None)));
                 let error = error.into_error();
                 // It was closed before anything was sent: a new one may do better.
                 let error = match again {
@@ -241,9 +265,9 @@ impl Pool {
 }
 
 fn answered(head: Head) -> Result<Answered, SendError> {
-    let Head { status, headers, rest } = head;
     let mut response = Response::new(());
-    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    (*response.status_mut(), *response.headers_mut()) = (head.status, head.headers()?);
+    let Head { status, rest, .. } = head;
     if status != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(Answered::Response(response.map(|()| Either::Left(rest.settled()))));
     }

@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
@@ -16,6 +16,7 @@ use super::chunks::{Chunks, Piece};
 use super::request::Outgoing;
 use super::response::{self, Framing, read_head};
 use crate::gateway::body::BoxError;
+use crate::gateway::lines::Lines;
 use crate::gateway::upstream::Sending;
 use crate::gateway::upstream::connect::Wire;
 use crate::gateway::upstream::pool::{Pool, SendError};
@@ -25,6 +26,8 @@ const READ: usize = 8 * 1024;
 const READ_MOST: usize = 64 * 1024;
 /// What is taken from the body of a request before it is written.
 const WRITE: usize = 16 * 1024;
+/// The longest body that is copied to be sent with its head.
+const POURED: u64 = 16 * 1024;
 /// How many answers that only announce another one are passed over.
 const MAX_ANNOUNCED: usize = 16;
 
@@ -75,14 +78,20 @@ impl Link {
 /// Why there is no answer, and the request if it may be sent again.
 pub(in crate::gateway::upstream) struct Failed {
     pub(in crate::gateway::upstream) error: SendError,
-    pub(in crate::gateway::upstream) again: Option<Outgoing<Sending>>,
+    pub(in crate::gateway::upstream) again: Option<Box<Outgoing<Sending>>>,
 }
 
 /// The head of an answer.
-pub(in crate::gateway::upstream) struct Head {
-    pub(in crate::gateway::upstream) status: StatusCode,
-    pub(in crate::gateway::upstream) headers: HeaderMap,
-    pub(in crate::gateway::upstream) rest: Arriving,
+pub(in crate::gateway) struct Head {
+    pub(in crate::gateway) status: StatusCode,
+    pub(in crate::gateway) lines: Lines,
+    pub(in crate::gateway) rest: Arriving,
+}
+
+impl Head {
+    pub(in crate::gateway::upstream) fn headers(&self) -> Result<HeaderMap, SendError> {
+        Ok(response::headers(&self.lines)?)
+    }
 }
 
 /// A request on its way, and what came of it.
@@ -106,14 +115,15 @@ impl Exchange {
     pub(in crate::gateway::upstream) async fn run(
         link: Box<Link>,
         outgoing: Outgoing<Sending>,
-    ) -> Result<Head, Failed> {
+    ) -> Result<Box<Head>, Failed> {
         let mut exchange =
             Self { link, outgoing, written: 0, quiet: false, sent: false, heard: false, announced: 0 };
         match poll_fn(|cx| exchange.poll_head(cx)).await {
-            Ok(response::Head { status, headers, framing, reusable }) => {
+            Ok(response::Head { status, lines, framing, reusable }) => {
                 let rest =
                     Arriving { exchange: Some(exchange), framing, chunks: Chunks::default(), reusable };
-                Ok(Head { status, headers, rest })
+                // On the heap, once: it is handed on from here to who answers the client.
+                Ok(Box::new(Head { status, lines, rest }))
             }
             Err(error) => Err(exchange.fail(error)),
         }
@@ -125,7 +135,7 @@ impl Exchange {
         let unanswered = !heard && matches!(error, SendError::Broken(_));
         let unread = outgoing.is_whole() && written == 0;
         let again = unanswered && (unread || outgoing.is_repeatable());
-        Failed { error, again: again.then_some(outgoing) }
+        Failed { error, again: again.then(|| Box::new(outgoing)) }
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<response::Head, SendError>> {
@@ -169,9 +179,10 @@ impl Exchange {
     /// Takes from the body what is there and can be sent soon; true if the body has to go on first.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<bool, SendError> {
         while !self.outgoing.ended() && self.outgoing.bytes.len() - self.written < WRITE {
-            let frame = match Pin::new(self.outgoing.body()).poll_frame(cx) {
-                Poll::Ready(frame) => frame.transpose().map_err(|_| SendError::Body)?,
-                Poll::Pending => return Ok(true),
+            let frame = match self.outgoing.body().map(|body| Pin::new(body).poll_frame(cx)) {
+                Some(Poll::Ready(frame)) => frame.transpose().map_err(|_| SendError::Body)?,
+                Some(Poll::Pending) => return Ok(true),
+                None => None,
             };
             self.outgoing.push(frame).map_err(|_| SendError::Body)?;
         }
@@ -218,6 +229,20 @@ impl Arriving {
             self.finish();
         }
         self
+    }
+
+    /// Adds all of it to `out` and gives the connection back, if it is all here and short enough to be copied.
+    pub(in crate::gateway) fn pour(&mut self, out: &mut Vec<u8>) -> bool {
+        let (Framing::Length(length @ 0..=POURED), Some(exchange)) = (self.framing, &mut self.exchange)
+        else {
+            return false;
+        };
+        let received = &mut exchange.link.received;
+        let Some(body) = received.get(..length as usize) else { return false };
+        out.extend_from_slice(body);
+        received.advance(length as usize);
+        self.finish();
+        true
     }
 
     fn finish(&mut self) {

@@ -5,7 +5,7 @@ use http::header::{self, HeaderMap};
 use http::{Method, Request};
 use http_body::{Body, Frame};
 
-use super::may_trail;
+use super::{MAX_HEADERS, may_trail};
 use crate::gateway::headers::{Introduced, X_REQUEST_ID, write_line};
 
 /// How the body of a request is framed.
@@ -23,7 +23,9 @@ pub(super) struct BadBody;
 
 /// A request on its way out.
 pub(in crate::gateway) struct Outgoing<B> {
-    request: Box<Request<B>>,
+    method: Method,
+    /// None if the bytes are all there is of it.
+    request: Option<Box<Request<B>>>,
     introduced: Option<Introduced>,
     /// What is to be written next. The head of a request without a body stays, so that it can be sent again.
     pub(super) bytes: BytesMut,
@@ -40,15 +42,23 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
         let framing = framing(&request);
         let mut bytes = BytesMut::with_capacity(1024);
         write_head(&request, framing, introduced.as_ref(), &mut bytes);
-        Self { request, introduced, bytes, framing, ended: framing == Framing::None, touched: false }
+        let (method, ended) = (request.method().clone(), framing == Framing::None);
+        Self { method, request: Some(request), introduced, bytes, framing, ended, touched: false }
+    }
+
+    /// A request without a body, of which `bytes` are all.
+    pub(in crate::gateway) fn written(method: Method, bytes: BytesMut) -> Self {
+        let framing = Framing::None;
+        Self { method, request: None, introduced: None, bytes, framing, ended: true, touched: false }
     }
 
     pub(super) fn method(&self) -> &Method {
-        self.request.method()
+        &self.method
     }
 
-    pub(super) fn body(&mut self) -> &mut B {
-        self.request.body_mut()
+    /// The body, as long as there is more of it.
+    pub(super) fn body(&mut self) -> Option<&mut B> {
+        self.request.as_mut().map(|request| request.body_mut())
     }
 
     pub(super) const fn ended(&self) -> bool {
@@ -66,12 +76,18 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
         self.framing == Framing::None && harmless.contains(self.method())
     }
 
-    /// The request, to be sent in another protocol.
-    pub(in crate::gateway::upstream) fn into_request(mut self) -> Box<Request<B>> {
-        if let Some(introduced) = self.introduced.take() {
-            introduced.join(self.request.headers_mut());
+    /// The request, to be sent in another protocol; it has `no_body` if it was written already.
+    pub(in crate::gateway::upstream) fn into_request(
+        self,
+        no_body: impl FnOnce() -> B,
+    ) -> Option<Box<Request<B>>> {
+        let Some(mut request) = self.request else {
+            return read(&self.bytes).map(|head| Box::new(head.map(|()| no_body())));
+        };
+        if let Some(introduced) = self.introduced {
+            introduced.join(request.headers_mut());
         }
-        self.request
+        Some(request)
     }
 
     /// The body goes on, or ends with none.
@@ -117,6 +133,18 @@ impl<B: Body<Data = bytes::Bytes> + Unpin> Outgoing<B> {
         self.ended = true;
         Ok(())
     }
+}
+
+/// The request whose head `bytes` are.
+fn read(bytes: &[u8]) -> Option<Request<()>> {
+    let mut lines = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut lines);
+    parsed.parse(bytes).ok().filter(httparse::Status::is_complete)?;
+    let mut request = Request::builder().method(parsed.method?).uri(parsed.path?);
+    for line in parsed.headers {
+        request = request.header(line.name, line.value);
+    }
+    request.body(()).ok()
 }
 
 fn framing<B: Body>(request: &Request<B>) -> Framing {
@@ -191,6 +219,16 @@ mod tests {
         let sent = Outgoing::new(request("GET", &[("host", "a"), ("x-b", "1")], Empty::<Bytes>::new()), None);
         assert_eq!(text(&sent.bytes), "GET /a?b=c HTTP/1.1\r\nhost: a\r\nx-b: 1\r\n\r\n");
         assert!(sent.ended() && sent.is_whole() && sent.is_repeatable());
+    }
+
+    #[test]
+    fn what_was_written_can_be_sent_in_another_protocol() {
+        let bytes = BytesMut::from("HEAD /a?b=c HTTP/1.1\r\nhost: a\r\nX-B: 1\r\nx-b: 2\r\n\r\n");
+        let sent = Outgoing::written(Method::HEAD, bytes);
+        assert!(sent.ended() && sent.is_whole() && sent.is_repeatable());
+        let request = sent.into_request(Empty::<Bytes>::new).unwrap();
+        assert_eq!((request.method(), request.uri().to_string().as_str()), (&Method::HEAD, "/a?b=c"));
+        assert_eq!(request.headers().get_all("x-b").iter().collect::<Vec<_>>(), ["1", "2"]);
     }
 
     #[test]

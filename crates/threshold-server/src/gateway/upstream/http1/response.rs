@@ -2,18 +2,18 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode, Version};
-use smallvec::SmallVec;
+use http::{Method, StatusCode};
 
 use super::{MAX_HEAD, MAX_HEADERS, Malformed};
+use crate::gateway::lines::Lines;
 
 /// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+    pub(super) lines: Lines,
     pub(super) framing: Framing,
     /// True if the connection can be used for another request after this answer.
     pub(super) reusable: bool,
@@ -29,137 +29,126 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// Where a name and its value are in a head.
-#[derive(Clone, Copy)]
-struct Place {
-    name: (usize, usize),
-    value: (usize, usize),
-}
-
 /// Takes the head of the answer to a request of `method` out of what was `received`; none if it is not all there.
 pub(super) fn read_head(received: &mut BytesMut, method: &Method) -> Result<Option<Head>, Malformed> {
     if received.is_empty() {
         return Ok(None);
     }
-    let Some(found) = find(received)? else {
-        let long = received.len() > MAX_HEAD;
-        return if long { Err(Malformed("the head of its answer is too long")) } else { Ok(None) };
-    };
-    let head = received.split_to(found.length).freeze();
-    let mut hop = Hop::default();
-    let headers = collect(&head, &found.places, &mut hop)?;
-    let framing = framing(method, found.status, found.version, &headers)?;
-    let keeps = !hop.closes && (hop.stays || found.version == Version::HTTP_11);
-    let reusable = keeps && framing != Framing::UntilClose;
-    Ok(Some(Head { status: found.status, headers, framing, reusable }))
-}
-
-struct Found {
-    length: usize,
-    status: StatusCode,
-    version: Version,
-    /// More than most have fit without a piece of memory of their own.
-    places: SmallVec<[Place; 24]>,
-}
-
-fn find(received: &[u8]) -> Result<Option<Found>, Malformed> {
+    let long = || Malformed("the head of its answer is too long");
     let mut lines = [const { MaybeUninit::uninit() }; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
-        &mut response,
-        received,
-        &mut lines,
-    );
-    let length = match parsed {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
+    let config = httparse::ParserConfig::default();
+    let length = match config.parse_response_with_uninit_headers(&mut response, received, &mut lines) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+        Ok(httparse::Status::Partial) if received.len() <= MAX_HEAD => return Ok(None),
+        Ok(_) => return Err(long()),
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Malformed("its answer has too many headers"));
         }
         Err(_) => return Err(Malformed("its answer is not HTTP/1.1")),
     };
-    let start = received.as_ptr() as usize;
-    let place = |bytes: &[u8]| {
-        let from = bytes.as_ptr() as usize - start;
-        (from, from + bytes.len())
-    };
-    let places = response.headers.iter();
-    let places =
-        places.map(|line| Place { name: place(line.name.as_bytes()), value: place(line.value) }).collect();
     let status = StatusCode::from_u16(response.code.unwrap_or_default())
         .map_err(|_| Malformed("its answer has no status"))?;
-    let version = if response.version == Some(1) { Version::HTTP_11 } else { Version::HTTP_10 };
-    Ok(Some(Found { length, status, version, places }))
+    let newer = response.version == Some(1);
+    let said = Said::read(response.headers);
+    let framing = said.framing(method, status, newer)?;
+    let keeps = !said.closes && (said.stays || newer);
+    let reusable = keeps && framing != Framing::UntilClose;
+    let places = Lines::find(received, response.headers);
+    let lines = Lines::new(received.split_to(length).freeze(), places);
+    Ok(Some(Head { status, lines, framing, reusable }))
 }
 
-/// What an answer says of its connection.
+/// What an answer says of its connection and of its body.
 #[derive(Default)]
-struct Hop {
+struct Said<'a> {
     closes: bool,
     stays: bool,
+    coding: Option<&'a [u8]>,
+    length: Option<&'a [u8]>,
+    /// True if it says several things of its body.
+    doubtful: bool,
 }
 
-impl Hop {
-    /// Reads a line; false if it says more than that.
-    fn read(&mut self, line: &[u8]) -> bool {
-        let mut known = true;
-        for word in line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-            let (closes, stays) =
-                (word.eq_ignore_ascii_case(b"close"), word.eq_ignore_ascii_case(b"keep-alive"));
-            self.closes |= closes;
-            self.stays |= stays;
-            known &= closes || stays;
+impl<'a> Said<'a> {
+    fn read(lines: &[httparse::Header<'a>]) -> Self {
+        let mut said = Self::default();
+        for line in lines {
+            let is = |name: &str| line.name.eq_ignore_ascii_case(name);
+            // By their lengths first: most are none of these.
+            match line.name.len() {
+                10 if is("connection") => said.hop(line.value),
+                14 if is("content-length") => {
+                    said.doubtful |= said.length.is_some_and(|other| other != line.value);
+                    said.length = Some(line.value);
+                }
+                17 if is("transfer-encoding") => {
+                    said.doubtful |= said.coding.is_some();
+                    said.coding = Some(line.value);
+                }
+                _ => {}
+            }
         }
-        known
+        said
+    }
+
+    fn hop(&mut self, line: &[u8]) {
+        for word in words(line) {
+            self.closes |= word.eq_ignore_ascii_case(b"close");
+            self.stays |= word.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// As RFC 9112 section 6.3 has it, but that what is doubtful is refused.
+    fn framing(&self, method: &Method, status: StatusCode, newer: bool) -> Result<Framing, Malformed> {
+        let none =
+            status.is_informational() || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+        if none || *method == Method::HEAD {
+            return Ok(Framing::Length(0));
+        }
+        if let Some(coding) = self.coding {
+            // Any other coding would have to be undone here, since the header ends here.
+            let plain = coding.eq_ignore_ascii_case(b"chunked") && !self.doubtful;
+            if !plain || !newer || self.length.is_some() {
+                return Err(Malformed("its answer leaves open where its body ends"));
+            }
+            return Ok(Framing::Chunked);
+        }
+        let Some(digits) = self.length else { return Ok(Framing::UntilClose) };
+        if self.doubtful {
+            return Err(Malformed("its answer has several lengths"));
+        }
+        let length = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
+        let length = length.and_then(|digits| digits.parse().ok());
+        length.map(Framing::Length).ok_or(Malformed("the length of its answer is no number"))
     }
 }
 
-/// The headers, without what only says whether the connection is kept: that is for this hop.
-fn collect(head: &Bytes, places: &[Place], hop: &mut Hop) -> Result<HeaderMap, Malformed> {
+/// The words of a list.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// Whether a line called `name` only says if the connection is kept: that is for this hop.
+pub(in crate::gateway) fn only_of_hop(name: &[u8], value: &[u8]) -> bool {
+    let known = |word: &[u8]| word.eq_ignore_ascii_case(b"close") || word.eq_ignore_ascii_case(b"keep-alive");
+    name.eq_ignore_ascii_case(b"connection") && words(value).all(known)
+}
+
+/// The headers, without what is for this hop only.
+pub(super) fn headers(lines: &Lines) -> Result<HeaderMap, Malformed> {
     // Room for what is added on the way back, too.
-    let mut headers = HeaderMap::with_capacity(places.len() + 8);
-    for Place { name, value } in places {
+    let mut headers = HeaderMap::with_capacity(lines.len() + 8);
+    for (name, value) in lines.shared().filter(|(name, value)| !only_of_hop(name, value)) {
         let bad = || Malformed("a header of its answer cannot be read");
-        let name = HeaderName::from_bytes(&head[name.0..name.1]).map_err(|_| bad())?;
-        if name == header::CONNECTION && hop.read(&head[value.0..value.1]) {
+        let name = HeaderName::from_bytes(name).map_err(|_| bad())?;
+        // Once: what is said twice is read differently by some.
+        if name == header::CONTENT_LENGTH && headers.contains_key(&name) {
             continue;
         }
-        let value = HeaderValue::from_maybe_shared(head.slice(value.0..value.1)).map_err(|_| bad())?;
-        headers.append(name, value);
+        headers.append(name, HeaderValue::from_maybe_shared(value).map_err(|_| bad())?);
     }
     Ok(headers)
-}
-
-/// As RFC 9112 section 6.3 has it, but that what is doubtful is refused.
-fn framing(
-    method: &Method,
-    status: StatusCode,
-    version: Version,
-    headers: &HeaderMap,
-) -> Result<Framing, Malformed> {
-    let none =
-        status.is_informational() || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
-    if none || *method == Method::HEAD {
-        return Ok(Framing::Length(0));
-    }
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next() {
-        // Any other coding would have to be undone here, since the header ends here.
-        let plain = coding.as_bytes().eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
-        if !plain || version == Version::HTTP_10 || headers.contains_key(header::CONTENT_LENGTH) {
-            return Err(Malformed("its answer leaves open where its body ends"));
-        }
-        return Ok(Framing::Chunked);
-    }
-    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
-    let Some(first) = lengths.next() else { return Ok(Framing::UntilClose) };
-    if lengths.any(|other| other != first) {
-        return Err(Malformed("its answer has several lengths"));
-    }
-    let digits = first.as_bytes();
-    let length = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
-    let length = length.and_then(|digits| digits.parse().ok());
-    length.map(Framing::Length).ok_or(Malformed("the length of its answer is no number"))
 }
 
 #[cfg(test)]
@@ -183,7 +172,7 @@ mod tests {
         let mut received = BytesMut::from(whole);
         let head = read_head(&mut received, &Method::GET).unwrap().unwrap();
         assert_eq!((head.status.as_u16(), head.framing, head.reusable), (200, Framing::Length(2), true));
-        assert_eq!(head.headers.get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(headers(&head.lines).unwrap().get_all("x-a").iter().collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(&received[..], b"ok");
     }
 
@@ -230,7 +219,9 @@ mod tests {
     fn a_head_has_bounds() {
         let many: String = (0..=MAX_HEADERS).map(|number| format!("x-{number}: 1\r\n")).collect();
         assert!(read(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")).is_err());
-        assert!(read(&format!("HTTP/1.1 200 OK\r\nx: {}", "a".repeat(MAX_HEAD))).is_err());
+        for end in ["", "\r\n\r\n"] {
+            assert!(read(&format!("HTTP/1.1 200 OK\r\nx: {}{end}", "a".repeat(MAX_HEAD))).is_err());
+        }
     }
 
     #[test]
